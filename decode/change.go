@@ -10,7 +10,7 @@ import (
 type Kind uint8
 
 // The kinds of a change. None is a frame that only changed the decoder's state
-// (Relation, Type, Origin) or that is counted and otherwise ignored.
+// (Relation, Type, Origin), or a keepalive inside a transaction.
 const (
 	None    Kind = iota
 	Begin        // a transaction begins; Commit and CommitTime are known
@@ -24,12 +24,15 @@ const (
 // Change is what one frame meant. Row and Message borrow from the frame: they are valid
 // until the next call of Decode or the release of the frame's batch.
 type Change struct {
-	Kind       Kind
-	Op         byte // the message's letter: 'I', 'U', 'D', 'T', 'M', ...
+	Kind Kind
+	Op   byte // the message's letter: 'I', 'U', 'D', 'T', 'M', ...; 0 for a keepalive
+	// Commit is the LSN of the transaction's commit record, on all that lies in a
+	// transaction, from Begin to Commit. It is 0 on Idle and on a message that is not
+	// transactional, wherever that came.
 	Commit     wal.LSN
 	End        wal.LSN   // Commit and Idle only
-	CommitTime time.Time // of the transaction
-	Seq        uint32    // Row, and Message where it counts
+	CommitTime time.Time // of the transaction, in UTC; where Commit is set
+	Seq        uint32    // Row, and Message where it counts (Msg.Counts)
 	Row        *Tuple    // Row only
 	Msg        *Msg      // Message only
 }
@@ -49,9 +52,11 @@ const (
 // A new Relation message makes a new value, so a pointer identifies a shape.
 type Relation struct {
 	ID           uint32
-	Schema, Name string
+	Schema, Name string // the server sends pg_catalog as an empty Schema
 	Columns      []Column
-	Class        Class // set by the caller once it has been looked up; the decoder only carries it
+	// Class is set by the caller once it has been looked up. The decoder only carries it
+	// over to the next shape of the same OID, while schema and name stay the same.
+	Class Class
 }
 
 // Column is a column of a relation.
@@ -61,23 +66,33 @@ type Column struct {
 	Key  bool   // part of the replica identity
 }
 
-// Tuple is an inserted row. Values are in the order of Rel.Columns.
+// Tuple is an inserted row. Values are in the order of Rel.Columns, one for each.
 type Tuple struct {
 	Rel    *Relation
 	Values []Value
 }
 
-// Value is one column's text. A NULL has Null set and no text; empty text is not NULL.
+// Value is one column's text. A NULL has Null set and nil Text; empty text is not NULL,
+// and its Text is not nil.
 type Value struct {
 	Text []byte
 	Null bool
 }
 
-// Msg is a logical decoding message.
+// OwnPrefix is the prefix of the logical decoding messages that are meant for the relay.
+// It and every prefix that continues it with a dot are its own.
+const OwnPrefix = "cdc_relay"
+
+// Msg is a logical decoding message, as pg_logical_emit_message writes it.
 type Msg struct {
 	Transactional bool
-	Own           bool // its prefix is cdc_relay or cdc_relay.*, so a transactional one counts in Seq
-	LSN           wal.LSN
+	Own           bool    // its prefix is OwnPrefix, or OwnPrefix and a dot and anything
+	LSN           wal.LSN // the first byte after its record; no position rests on it
 	Prefix        string
 	Content       []byte
 }
+
+// Counts says whether the message takes a place in its transaction's sequence, and so has
+// a position. It depends on nothing but the message: positions must be the same in every
+// reading, whatever the configuration.
+func (m *Msg) Counts() bool { return m.Transactional && m.Own }

@@ -2,9 +2,13 @@ package sink
 
 import (
 	"context"
+	"errors"
 
 	"github.com/cdc-relay/cdc-relay/decode/shape"
 )
+
+// ErrClosed is wrapped by the error of a Produce or Flush on a closed sink.
+var ErrClosed = errors.New("the sink is closed")
 
 // Record is an event with its partition and the ticket under which its ack is counted.
 // From Produce on it belongs to the sink until it is handed back to the Handler; nobody
@@ -24,11 +28,14 @@ type Record struct {
 type Sink interface {
 	// Produce hands a record over. One goroutine calls it. It may block while the sink is
 	// busy, until ctx ends. An error means that the record was not taken: the sink is
-	// closed, or ctx has ended, or the record names a partition that can't exist. What
+	// closed (ErrClosed) or can't ever go on, or ctx has ended, or the record names a
+	// partition that can't exist (a negative one; of others only the other side knows). What
 	// happens to a record that was taken is reported through the Handler.
 	Produce(ctx context.Context, r *Record) error
 	// Flush returns nil when every record taken so far is settled, and ctx's error when
-	// ctx ends first; nothing is given up by that.
+	// ctx ends first; nothing is given up by that. It doesn't wait for what can't come any
+	// more: with records unsettled, a closed sink returns ErrClosed, and one that can't go on
+	// returns why.
 	Flush(ctx context.Context) error
 	// Close stops at once: nothing is sent any more. It returns how many records were taken
 	// and are not settled; some of them may have been published all the same. It waits for

@@ -6,8 +6,31 @@ import (
 	"github.com/cdc-relay/cdc-relay/wal"
 )
 
+// The names of the headers that every record has, in their order on the wire.
+const (
+	HeaderEventID     = "event_id"
+	HeaderEventType   = "event_type"
+	HeaderDedupeKey   = "dedupe_key"
+	HeaderOrderingKey = "ordering_key"
+	HeaderPosition    = "position"
+)
+
+// ownHeaders is how many of them there are.
+const ownHeaders = 5
+
+// reserved says whether a row's own header of this name would pass for one of ours. The two
+// that aren't above mark records of a replay and records made from the table.
+func reserved(name []byte) bool {
+	switch string(name) {
+	case HeaderEventID, HeaderEventType, HeaderDedupeKey, HeaderOrderingKey, HeaderPosition, "replayed", "source":
+		return true
+	}
+	return false
+}
+
 // Event is one event of the outbox, ready to get a partition. All of it is a function of
-// the row, its position and the contract in force. It owns its memory.
+// the row, its position and the contract in force. It owns its memory; its slices may share
+// it with each other, so nobody writes to them.
 type Event struct {
 	Position wal.Position
 	Topic    string
@@ -44,12 +67,13 @@ func (e *Event) Bytes() int {
 	return n
 }
 
-// RejectError says that a row can never become an event as it is: its column and why.
+// RejectError says that a row can never become an event as it is: its column and why. It
+// quotes ids and times, and nothing of the payload or the headers.
 type RejectError struct {
 	Table  string
 	Column string
 	Cause  string
-	Hint   string
+	Hint   string // what would make such a row an event; may be empty
 }
 
 func (e *RejectError) Error() string {
@@ -62,4 +86,8 @@ func (e *RejectError) Error() string {
 		s += " (" + e.Hint + ")"
 	}
 	return s
+}
+
+func (s *Shape) reject(column, cause, hint string) error {
+	return &RejectError{Table: s.cfg.Table, Column: column, Cause: cause, Hint: hint}
 }

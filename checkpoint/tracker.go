@@ -42,6 +42,7 @@ type Tracker struct {
 	mu        sync.Mutex
 	confirmed wal.LSN
 	received  wal.LSN // greatest end known; the ends of sealed transactions never go below it
+	added     uint64  // events since the start
 	done      uint64  // events of the confirmed transactions
 	events    int
 	bytes     int64
@@ -108,6 +109,7 @@ func (t *Tracker) Add(bytes int) (ticket uint64, ok bool) {
 	x.open++
 	x.openBytes += int64(bytes)
 	x.events++
+	t.added++
 	t.events++
 	t.bytes += int64(bytes)
 	return x.ticket, true
@@ -242,6 +244,13 @@ func (t *Tracker) Progress() (confirmed wal.LSN, events uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.confirmed, t.done
+}
+
+// Added is the number of events that were added to this tracker.
+func (t *Tracker) Added() uint64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.added
 }
 
 // InFlight is what was added and is not acknowledged.

@@ -225,6 +225,9 @@ func (m *model) check(t *rapid.T) {
 	if wantEvents, wantBytes := m.ref.inFlight(); events != wantEvents || bytes != wantBytes {
 		t.Fatalf("in flight %d of %d bytes, want %d of %d", events, bytes, wantEvents, wantBytes)
 	}
+	if n := m.tr.Added(); n != uint64(len(m.ref.events)) {
+		t.Fatalf("added %d, want %d", n, len(m.ref.events))
+	}
 	at, ok := m.tr.Oldest()
 	if wantAt, wantOK := m.ref.oldest(); ok != wantOK || !at.Equal(wantAt) {
 		t.Fatalf("oldest %v %v, want %v %v", at, ok, wantAt, wantOK)

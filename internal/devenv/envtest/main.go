@@ -55,7 +55,7 @@ func Main(m *testing.M, checks ...func() error) {
 	inMain = true
 	code := m.Run()
 	inMain = false
-	for _, check := range append([]func() error{postgres.close}, checks...) {
+	for _, check := range append([]func() error{postgres.close, kafka.close}, checks...) {
 		if err := check(); err != nil {
 			fmt.Fprintln(os.Stderr, "envtest:", err)
 			code = max(code, 1)

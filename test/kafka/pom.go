@@ -1,0 +1,15 @@
+// Package kafka holds what Maven needs to fetch a Kafka broker, so that the binary and the
+// tests have it without the source tree.
+package kafka
+
+import _ "embed"
+
+// POM is the Maven project whose runtime dependencies are the broker.
+//
+//go:embed pom.xml
+var POM []byte
+
+// Log4j is the broker's log configuration: warnings to the standard output.
+//
+//go:embed log4j2.properties
+var Log4j []byte

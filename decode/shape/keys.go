@@ -112,17 +112,16 @@ func appendPadded(b []byte, v int64, width int) []byte {
 	return appendDigits(b, u, width)
 }
 
-// appendDigits prints u with at least width digits.
+// appendDigits prints u with at least width digits, of at most 20.
 func appendDigits(b []byte, u uint64, width int) []byte {
-	var digits [20]byte
+	const zeros = "00000000000000000000"
+	digits := [20]byte([]byte(zeros))
 	i := len(digits)
-	for u > 0 || width > 0 {
+	for ; u > 0; u /= 10 {
 		i--
 		digits[i] = byte('0' + u%10)
-		u /= 10
-		width--
 	}
-	return append(b, digits[i:]...)
+	return append(b, digits[min(i, len(digits)-width):]...)
 }
 
 // appendPosition prints what Position.String does, without allocating.

@@ -15,5 +15,5 @@
 //
 // The traffic must have ended: the topic is read up to its end as of the call.
 //
-// Keys, values and headers are kept as digests, so a million events need some 300 MB at most.
+// Keys, values and headers are kept as digests, so a million events need some 400 MB.
 package oracle

@@ -6,7 +6,9 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
+	"os/user"
 	"path/filepath"
+	"strconv"
 	"syscall"
 	"time"
 )
@@ -135,6 +137,19 @@ func own(path string) error {
 		return fmt.Errorf("give %s to uid %d: %w", path, nobody, err)
 	}
 	return nil
+}
+
+// unknownUser is the hint for a user without an entry in the user database, whom initdb
+// refuses; empty for others.
+func unknownUser() string {
+	uid := os.Getuid()
+	if uid == 0 {
+		uid = nobody
+	}
+	if _, err := user.LookupId(strconv.Itoa(uid)); err != nil {
+		return fmt.Sprintf(" (uid %d has no entry in /etc/passwd, and Postgres refuses such a user: add one, or run as another user)", uid)
+	}
+	return ""
 }
 
 // Ports are taken from below Linux's range for outgoing connections (from 32768), so that

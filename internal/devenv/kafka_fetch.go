@@ -61,7 +61,8 @@ func findJava(ctx context.Context) (string, error) {
 // the user's cache. work is a folder that lives as long as the broker.
 func kafkaLibraries(ctx context.Context, work string, progress func(string)) (string, error) {
 	sum := sha256.Sum256(kafkafiles.POM)
-	libs := filepath.Join(cacheFolder(work), "kafka-"+hex.EncodeToString(sum[:6]))
+	cache := cacheFolder(work)
+	libs := filepath.Join(cache, "kafka-"+hex.EncodeToString(sum[:6]))
 	err := onceInto(ctx, libs, func(dir string) error {
 		mvn, err := exec.LookPath("mvn")
 		if err != nil {
@@ -73,6 +74,13 @@ func kafkaLibraries(ctx context.Context, work string, progress func(string)) (st
 		}
 		cmd := exec.Command(mvn, "-B", "-f", pom, "dependency:copy-dependencies", "-DincludeScope=runtime", "-DoutputDirectory="+dir)
 		cmd.Dir = work
+		if home, err := os.UserHomeDir(); err == nil {
+			// Java takes the home folder from the user database, whatever HOME says.
+			cmd.Env = append(os.Environ(), "MAVEN_OPTS="+os.Getenv("MAVEN_OPTS")+" -Duser.home="+home)
+		}
+		if cache == work { // there is no place to keep things in
+			cmd.Args = append(cmd.Args, "-Dmaven.repo.local="+filepath.Join(work, "m2"))
+		}
 		return runMaven(ctx, cmd, filepath.Join(work, "maven.log"), progress)
 	})
 	if err != nil {

@@ -145,7 +145,7 @@ func (p *Postgres) initialize(ctx context.Context) error {
 		"--locale=C", "-A", "scram-sha-256", "--pwfile="+secret, "--no-sync")
 	log := filepath.Join(p.folder.path, "initdb.log")
 	if err := p.run(ctx, cmd, log); err != nil {
-		return fmt.Errorf("make a database cluster: %w", err)
+		return fmt.Errorf("make a database cluster: %w%s", err, unknownUser())
 	}
 	if err := os.Remove(secret); err != nil {
 		return fmt.Errorf("remove the password file: %w", err)

@@ -1,0 +1,439 @@
+package kafka
+
+import (
+	"math"
+
+	"github.com/cdc-relay/cdc-relay/sink"
+)
+
+// laneState is what a lane waits for.
+type laneState uint8
+
+const (
+	idle       laneState = iota // a record
+	noID                        // a producer id
+	ready                       // its turn in a request
+	inFlight                    // the answer to cur
+	backingOff                  // the timer
+	probing                     // what the broker knows of the producer
+	asking                      // the verdict on cur, which is one record
+	halted                      // nothing: only a restart goes on
+)
+
+const (
+	maxPops      = 3 // times a whole is sent again for one record before the lane halts
+	maxBumps     = 3 // new epochs or ids without an ack in between before the lane halts
+	maxMisses    = 6 // answers that the topic is missing before the topic stops
+	maxCuts      = 3 // connections closed on one batch, alone in its request, before it is halved
+	soloAfter    = 2 // connections closed before a batch gets a request of its own
+	maxEpoch     = math.MaxInt16 - 1
+	minBatchCap  = 1 << 10 // a learned limit goes no lower
+	growAfter    = 64      // acks in a row before a learned limit is doubled
+	cutSuspected = 1 << 20 // a single record below this size is never suspected for a closed connection
+)
+
+type eventKind uint8
+
+const (
+	evAppend  eventKind = iota // record, size, flaw
+	evTake                     // limit: the bytes that the request has left
+	evAnswer                   // class, code, offset, bad, reason, cut, alone
+	evTimer                    // the delay of the last actBackoff is over
+	evID                       // id, epoch
+	evProbed                   // known, epoch, lastSeq
+	evVerdict                  // verdict, failed
+	evHalt                     // the topic is another one than before, or another lane of it halted
+	evClose                    // nothing more is sent
+)
+
+// event is something that happened to a lane.
+type event struct {
+	kind eventKind
+
+	record *sink.Record
+	size   int32
+	flaw   flaw
+
+	limit int
+
+	class  class
+	code   int16
+	offset int64 // of the first record; -1 where the broker doesn't say
+	bad    []int32
+	reason string
+	cut    bool // the connection was closed by a broker that answers otherwise
+	alone  bool // nothing else was in the request
+
+	id      int64
+	epoch   int16
+	known   bool
+	lastSeq int32 // -1: the broker knows nothing of the producer
+
+	verdict sink.Verdict
+	failed  bool
+}
+
+type actionKind uint8
+
+const (
+	actReady   actionKind = iota // put the lane into its leader's list
+	actSend                      // batch, in this request
+	actNeedID                    // get a producer id
+	actBackoff                   // attempt, slow, refresh: call evTimer later
+	actReport                    // batch is acknowledged; its memory goes along
+	actProbe                     // ask the leader what it knows of (id, partition)
+	actAsk                       // batch's one record, code, reason, doubt: ask for the verdict
+	actSettled                   // batch's one record is settled by a verdict
+	actStop                      // code, reason: the topic can't be published to
+	actHeal                      // the topic can be published to again
+	actHalt                      // halt, code, reason
+)
+
+// action is what a lane wants done.
+type action struct {
+	kind    actionKind
+	batch   *batch
+	attempt int
+	slow    bool
+	refresh bool
+	doubt   bool
+	code    int16
+	reason  string
+	halt    haltKind
+}
+
+// haltKind says why a lane halted.
+type haltKind uint8
+
+const (
+	haltRegressed haltKind = iota // the log lost what was acknowledged
+	haltPops                      // a refused batch may be in the log, and asking again settles nothing
+	haltBumps                     // the broker refuses one new producer state after the other
+)
+
+// lane is the state machine of one partition: a queue, at most one batch in flight, and its
+// own producer id, epoch and sequence. It is pure: step takes what happened and appends what
+// is to be done. It isn't safe for concurrent use.
+//
+// What it promises, for any behaviour of the broker but losing acknowledged records: records
+// are appended in their order without a hole, each is settled at most once, nothing is sent
+// past a record that isn't settled, and none is appended twice unless the broker lost the
+// producer's state.
+type lane struct {
+	state  laneState
+	closed bool
+
+	queue fifo
+	segs  []*batch // pieces of split batches, the next one last
+	cur   *batch
+	// anc are split batches that may be in the log as a whole, the outermost first. All
+	// begin at the sequence of what is sent now.
+	anc []ancestor
+
+	id    int64
+	epoch int16
+	seq   int32 // of the next record
+	end   int64 // offset behind the last acknowledged record; -1 before the first
+
+	attempts int
+	misses   int
+	pops     int
+	bumps    int
+	cuts     int
+	topicOff bool // actStop was the last said about the topic
+	used     bool // something was acknowledged under id
+	doubted  bool // since the last ack, something sent under (id, epoch) had no definite answer
+
+	code   int16 // why cur is refused, while probing or asking
+	reason string
+
+	limit     int // bytes of a batch, as configured
+	learned   int // and as learned from MESSAGE_TOO_LARGE; 0 where nothing was
+	sinceGrow int
+}
+
+// ancestor is a split batch, and how many segs there were before its pieces.
+type ancestor struct {
+	*batch
+	segs int
+}
+
+func newLane(limit int) lane {
+	return lane{id: -1, end: -1, limit: limit}
+}
+
+// step applies ev and appends what is to be done to out.
+func (l *lane) step(ev event, out []action) []action {
+	from := len(out)
+	switch ev.kind {
+	case evAppend:
+		out = l.append(entry{ev.record, ev.size, ev.flaw}, out)
+	case evTake:
+		out = l.take(ev.limit, out)
+	case evAnswer:
+		if l.state == inFlight {
+			out = l.answer(&ev, out)
+		}
+	case evTimer:
+		if l.state == backingOff {
+			out = l.proceed(out)
+		}
+	case evID:
+		if l.state == noID {
+			l.id, l.epoch, l.seq, l.used = ev.id, ev.epoch, 0, false
+			out = l.proceed(out)
+		}
+	case evProbed:
+		if l.state == probing {
+			out = l.probed(&ev, out)
+		}
+	case evVerdict:
+		if l.state == asking {
+			out = l.decided(ev.verdict, ev.failed, out)
+		}
+	case evHalt:
+		if l.state != inFlight && l.state != asking && l.state != probing {
+			l.state = halted
+		}
+		l.closed = true
+	case evClose:
+		l.closed = true
+	}
+	if l.closed {
+		out = onlyResults(out, from)
+	}
+	return out
+}
+
+// onlyResults keeps of out[from:] what a closed lane still has to say.
+func onlyResults(out []action, from int) []action {
+	keep := out[:from]
+	for _, a := range out[from:] {
+		switch a.kind {
+		case actReport, actSettled, actHeal, actHalt:
+			keep = append(keep, a)
+		}
+	}
+	return keep
+}
+
+// waiting is the number of records that are not settled.
+func (l *lane) waiting() int {
+	n := l.queue.len()
+	for _, s := range l.segs {
+		n += len(s.records)
+	}
+	if l.cur != nil {
+		n += len(l.cur.records)
+	}
+	return n
+}
+
+// solo says that the next batch wants a request of its own.
+func (l *lane) solo() bool { return l.cuts >= soloAfter }
+
+func (l *lane) append(e entry, out []action) []action {
+	l.queue.push(e)
+	if l.state == idle {
+		out = l.proceed(out)
+	}
+	return out
+}
+
+// proceed goes on with what is next, if there is something.
+func (l *lane) proceed(out []action) []action {
+	if l.cur == nil && len(l.segs) == 0 {
+		if l.queue.len() == 0 {
+			l.state = idle
+			return out
+		}
+		if l.queue.peek().flaw != sound {
+			l.cur = l.single()
+		}
+	}
+	if l.cur != nil && l.cur.flaw != sound {
+		return l.ask(out)
+	}
+	if l.id < 0 {
+		l.state = noID
+		return append(out, action{kind: actNeedID})
+	}
+	l.state = ready
+	return append(out, action{kind: actReady})
+}
+
+// take freezes the next batch if it fits into limit bytes.
+func (l *lane) take(limit int, out []action) []action {
+	if l.state != ready || l.closed {
+		return out
+	}
+	switch {
+	case l.cur != nil:
+	case len(l.segs) > 0:
+		l.cur = l.segs[len(l.segs)-1]
+		l.segs = l.segs[:len(l.segs)-1]
+	default:
+		l.cur = l.freeze(limit)
+		if l.cur == nil {
+			return out
+		}
+	}
+	if l.cur.bytes > limit {
+		return out
+	}
+	b := l.cur
+	b.id, b.epoch, b.seq = l.id, l.epoch, l.seq
+	l.state = inFlight
+	return append(out, action{kind: actSend, batch: b})
+}
+
+// single pops the head of the queue as a batch of its own.
+func (l *lane) single() *batch {
+	e := l.queue.pop()
+	b := newBatch()
+	b.records = append(b.records, e.r)
+	b.bytes = batchOverhead + int(e.size)
+	b.flaw = e.flaw
+	return b
+}
+
+// freeze pops as many records as fit, at least one, into a batch. It returns nil when not
+// even the first fits into limit.
+func (l *lane) freeze(limit int) *batch {
+	if batchOverhead+int(l.queue.peek().size) > limit {
+		return nil
+	}
+	if most := l.batchCap(); limit > most {
+		limit = most
+	}
+	b := l.single()
+	for l.queue.len() > 0 {
+		e := l.queue.peek()
+		if e.flaw != sound || b.bytes+int(e.size) > limit {
+			break
+		}
+		b.records = append(b.records, e.r)
+		b.bytes += int(e.size)
+		l.queue.pop()
+	}
+	return b
+}
+
+func (l *lane) batchCap() int {
+	if l.learned > 0 {
+		return l.learned
+	}
+	return l.limit
+}
+
+func (l *lane) answer(ev *event, out []action) []action {
+	b := l.cur
+	c := ev.class
+	if c == acked && ev.code == codeDuplicateSequence && !b.maybe {
+		// The broker has these sequence numbers, but never had them from us.
+		c = sequence
+	}
+	if l.topicOff && (c == acked || c == rejected || c == sequence) {
+		l.topicOff = false
+		out = append(out, action{kind: actHeal})
+	}
+	switch c {
+	case acked:
+		return l.acked(ev.offset, out)
+	case refused:
+		return l.again(false, out)
+	case moved:
+		return l.again(true, out)
+	case missing:
+		l.misses++
+		if l.misses > maxMisses {
+			return l.stop(ev, out)
+		}
+		return l.again(true, out)
+	case rejected:
+		return l.rejected(ev, out)
+	case sequence:
+		return l.sequenceError(ev, out)
+	case stopped:
+		return l.stop(ev, out)
+	case strange:
+		b.maybe, l.doubted = true, true
+		return l.stop(ev, out)
+	default:
+		b.maybe, l.doubted = true, true
+		return l.lost(ev, out)
+	}
+}
+
+func (l *lane) acked(offset int64, out []action) []action {
+	b := l.cur
+	n := len(b.records)
+	if offset >= 0 {
+		if offset < l.end {
+			// Offsets only grow. What was acknowledged before is gone, or the answer is about
+			// another batch with our sequence numbers: nothing is believed any more.
+			return l.stall(haltRegressed, codeNone, out)
+		}
+		l.end = offset + int64(n)
+	}
+	l.seq = (l.seq + int32(n)) & math.MaxInt32
+	// Every ancestor begins at this batch's sequence: its first piece in the log proves that
+	// the whole isn't there.
+	l.dropAncestors()
+	l.attempts, l.misses, l.pops, l.bumps, l.cuts = 0, 0, 0, 0, 0
+	l.used, l.doubted = true, false
+	l.grow()
+	l.cur = nil
+	return l.proceed(append(out, action{kind: actReport, batch: b}))
+}
+
+// grow forgets a learned limit step by step: the topic's limit may have been raised.
+func (l *lane) grow() {
+	if l.learned == 0 {
+		return
+	}
+	if l.sinceGrow++; l.sinceGrow < growAfter {
+		return
+	}
+	l.sinceGrow = 0
+	if l.learned *= 2; l.learned >= l.limit {
+		l.learned = 0
+	}
+}
+
+// again sends cur once more, as it is, after a while.
+func (l *lane) again(refresh bool, out []action) []action {
+	l.attempts++
+	l.state = backingOff
+	return append(out, action{kind: actBackoff, attempt: l.attempts, refresh: refresh, slow: l.topicOff})
+}
+
+func (l *lane) stop(ev *event, out []action) []action {
+	l.topicOff = true
+	out = append(out, action{kind: actStop, code: ev.code, reason: ev.reason})
+	return l.again(true, out)
+}
+
+// lost handles an attempt without a definite answer.
+func (l *lane) lost(ev *event, out []action) []action {
+	b := l.cur
+	if !ev.cut {
+		l.cuts = 0
+		return l.again(true, out)
+	}
+	if l.cuts < soloAfter || ev.alone {
+		l.cuts++
+	}
+	if l.cuts < soloAfter+maxCuts || b.whole {
+		return l.again(true, out)
+	}
+	// A broker that closes the connection on this request and answers others finds it too
+	// large (socket.request.max.bytes).
+	if len(b.records) > 1 {
+		return l.split(nil, out)
+	}
+	if b.bytes < cutSuspected {
+		return l.again(true, out)
+	}
+	return l.refuse(codeMessageTooLarge, "the broker closes the connection on it", out)
+}

@@ -1,0 +1,195 @@
+package decode_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/cdc-relay/cdc-relay/decode"
+	"github.com/cdc-relay/cdc-relay/wal"
+	"github.com/cdc-relay/cdc-relay/wal/waltest"
+)
+
+var record = flag.Bool("record", false, "make testdata/pg<version>/*.frames anew with the server at TEST_RECORD_URL")
+
+// TestRecord makes the recordings. Run it once for each of the versions, then look at
+// what has changed in the traces:
+//
+//	TEST_RECORD_URL=postgres://postgres@127.0.0.1:5415/postgres go test ./decode -run TestRecord -record
+//	go test ./decode -run TestGolden -rewrite && git diff decode/testdata
+//
+// The server is one to throw away, with a superuser, wal_level = logical and
+// max_prepared_transactions > 0, and nothing else must write to it: each recording makes a
+// database of its own and drops it again.
+func TestRecord(t *testing.T) {
+	if !*record {
+		t.Skip("makes the recordings only with -record and TEST_RECORD_URL")
+	}
+	server := os.Getenv("TEST_RECORD_URL")
+	if server == "" {
+		t.Fatal("-record needs a server to record: set TEST_RECORD_URL")
+	}
+	admin := open(t, server)
+	version := "pg" + one(t, admin, `select current_setting('server_version_num')::int / 10000`)
+	for _, rec := range recordings {
+		t.Run(rec.name, func(t *testing.T) {
+			dir := filepath.Join("testdata", version)
+			if err := os.MkdirAll(dir, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			file := filepath.Join(dir, rec.name+".frames")
+			if err := waltest.WriteFile(file, rec.record(t, server, admin)); err != nil {
+				t.Fatal(err)
+			}
+			frames, err := waltest.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if changes := feed(t, decode.New(), frames...); rec.shows != nil {
+				rec.shows(t, changes)
+			}
+		})
+	}
+}
+
+// record runs the steps in a database of their own and streams what they wrote.
+func (rec recording) record(t *testing.T, server string, admin *pgconn.PgConn) [][]byte {
+	t.Helper()
+	database := "rec_" + strings.ReplaceAll(rec.name, "-", "_")
+	run(t, admin, `drop database if exists `+database)
+	run(t, admin, `create database `+database)
+	at, err := url.Parse(server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at.Path = "/" + database
+	sessions := map[string]*pgconn.PgConn{"a": open(t, at.String()), "b": open(t, at.String())}
+	setup := rec.setup
+	if setup == "" {
+		setup = notesInserts
+	}
+	run(t, sessions["a"], setup)
+	slot := database
+	run(t, sessions["a"], fmt.Sprintf(`select pg_create_logical_replication_slot('%s', 'pgoutput')`, slot))
+	for _, s := range rec.steps {
+		s.run(t, sessions[s.session])
+	}
+	until, err := wal.ParseLSN(one(t, sessions["a"], `select pg_current_wal_insert_lsn()`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Past it, so that the recording ends with a keepalive outside a transaction.
+	run(t, sessions["a"], `create table past_the_end ()`)
+	payloads := rec.stream(t, at, slot, until)
+	for _, conn := range sessions {
+		conn.Close(t.Context())
+	}
+	awaitInactive(t, at, slot)
+	run(t, admin, fmt.Sprintf(`select pg_drop_replication_slot('%s')`, slot))
+	run(t, admin, `drop database `+database+` with (force)`)
+	return payloads
+}
+
+// stream records the slot. Nothing is confirmed, so it can be read again.
+func (rec recording) stream(t *testing.T, at *url.URL, slot string, until wal.LSN) [][]byte {
+	t.Helper()
+	begun := time.Now()
+	payloads, err := waltest.Record(t.Context(), at.String(), slot, "pub", until)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !rec.overdue {
+		return payloads
+	}
+	// The server asks after half the timeout and gives up after all of it. It takes most of the
+	// time between the transaction's first and last row, so one of these timeouts hits it.
+	took := time.Since(begun)
+	for i := range 20 {
+		awaitInactive(t, at, slot)
+		timeout := took*6/5 + took*time.Duration(i)/20
+		impatient, query := *at, at.Query()
+		query.Set("wal_sender_timeout", fmt.Sprint(timeout.Milliseconds()))
+		impatient.RawQuery = query.Encode()
+		payloads, err := waltest.Record(t.Context(), impatient.String(), slot, "pub", until)
+		if err != nil {
+			t.Logf("timeout %s: %v", timeout, err)
+			continue
+		}
+		if keepaliveInside(feed(t, decode.New(), framesOf(t, payloads)...)) {
+			return payloads
+		}
+	}
+	t.Fatal("the server didn't ask in the middle of the transaction; try again")
+	return nil
+}
+
+func framesOf(t *testing.T, payloads [][]byte) []wal.Frame {
+	t.Helper()
+	var frames []wal.Frame
+	for _, p := range payloads {
+		f, _, err := wal.ParseFrame(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		frames = append(frames, f)
+	}
+	return frames
+}
+
+// awaitInactive waits until the slot's walsender has gone.
+func awaitInactive(t *testing.T, at *url.URL, slot string) {
+	t.Helper()
+	conn := open(t, at.String())
+	defer conn.Close(t.Context())
+	for range 100 {
+		if one(t, conn, fmt.Sprintf(`select count(*) from pg_replication_slots where slot_name = '%s' and active`, slot)) == "0" {
+			return
+		}
+		run(t, conn, `select pg_sleep(0.05)`)
+	}
+	t.Fatalf("slot %s stays active", slot)
+}
+
+func (s step) run(t *testing.T, conn *pgconn.PgConn) {
+	t.Helper()
+	if s.rows == "" {
+		run(t, conn, s.sql)
+		return
+	}
+	if _, err := conn.CopyFrom(t.Context(), strings.NewReader(s.rows), s.sql); err != nil {
+		t.Fatalf("%s: %v", s.sql, err)
+	}
+}
+
+func open(t *testing.T, at string) *pgconn.PgConn {
+	t.Helper()
+	conn, err := pgconn.Connect(t.Context(), at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close(context.Background()) })
+	return conn
+}
+
+func run(t *testing.T, conn *pgconn.PgConn, sql string) []*pgconn.Result {
+	t.Helper()
+	results, err := conn.Exec(t.Context(), sql).ReadAll()
+	if err != nil {
+		t.Fatalf("%s: %v", sql, err)
+	}
+	return results
+}
+
+// one runs a query that gives one value.
+func one(t *testing.T, conn *pgconn.PgConn, sql string) string {
+	t.Helper()
+	return string(run(t, conn, sql)[0].Rows[0][0])
+}

@@ -22,16 +22,16 @@ const (
 	lockName     = "owner.lock"
 )
 
-// folder is a temporary folder with an owner: an advisory lock on a file in it, which the
+// Folder is a temporary folder with an owner: an advisory lock on a file in it, which the
 // system lets go when the owner dies. A folder without an owner is rubbish.
-type folder struct {
+type Folder struct {
 	path string
 	lock *os.File
 }
 
-// newFolder makes a folder below parent, or below the system's temporary folder where
+// NewFolder makes a folder below parent, or below the system's temporary folder where
 // parent is empty; there it first removes the folders whose owner died.
-func newFolder(parent string) (*folder, error) {
+func NewFolder(parent string) (*Folder, error) {
 	if parent == "" {
 		var err error
 		if parent, err = temporary(); err != nil {
@@ -43,23 +43,26 @@ func newFolder(parent string) (*folder, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make a temporary folder: %w", err)
 	}
-	f := &folder{path: path}
+	f := &Folder{path: path}
 	// Another user runs Postgres where we are root, so it must be able to pass.
 	if err := os.Chmod(path, 0o755); err != nil {
-		return nil, errors.Join(fmt.Errorf("open the temporary folder to others: %w", err), f.remove())
+		return nil, errors.Join(fmt.Errorf("open the temporary folder to others: %w", err), f.Remove())
 	}
 	f.lock, err = os.OpenFile(filepath.Join(path, lockName), os.O_CREATE|os.O_RDWR, 0o600)
 	if err == nil {
 		err = syscall.Flock(int(f.lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("lock the temporary folder %s: %w", path, err), f.remove())
+		return nil, errors.Join(fmt.Errorf("lock the temporary folder %s: %w", path, err), f.Remove())
 	}
 	return f, nil
 }
 
-// remove deletes the folder with all that is in it.
-func (f *folder) remove() error {
+// Path is where the folder is.
+func (f *Folder) Path() string { return f.path }
+
+// Remove deletes the folder with all that is in it.
+func (f *Folder) Remove() error {
 	err := os.RemoveAll(f.path)
 	if f.lock != nil {
 		err = errors.Join(err, f.lock.Close())

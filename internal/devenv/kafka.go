@@ -38,11 +38,11 @@ type Kafka struct {
 	java    string
 	libs    string
 	version string
-	folder  *folder
+	folder  *Folder
 	brokers []string
 
 	mu   sync.Mutex
-	proc *process // nil while the broker is down
+	proc *Process // nil while the broker is down
 }
 
 // StartKafka makes a new broker without topics and starts it. Topics are never created by
@@ -57,7 +57,7 @@ func StartKafka(ctx context.Context, o KafkaOptions) (*Kafka, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, err := newFolder(o.Dir)
+	f, err := NewFolder(o.Dir)
 	if err != nil {
 		return nil, err
 	}
@@ -159,12 +159,12 @@ func (k *Kafka) format(ctx context.Context) error {
 		return fmt.Errorf("empty Kafka's data folder: %w", err)
 	}
 	log := k.path("format.log")
-	proc, err := startProcess(k.command("kafka.tools.StorageTool", "format", "-t", clusterID, "-c", k.path("broker.properties")), log, syscall.SIGKILL)
+	proc, err := StartProcess(k.command("kafka.tools.StorageTool", "format", "-t", clusterID, "-c", k.path("broker.properties")), log, syscall.SIGKILL)
 	if err != nil {
 		return err
 	}
-	if err := proc.wait(ctx); err != nil {
-		killGroup(proc.pid())
+	if err := proc.Wait(ctx); err != nil {
+		killGroup(proc.PID())
 		<-proc.done
 		return err
 	}
@@ -197,7 +197,7 @@ func (k *Kafka) Start(ctx context.Context) error {
 	if k.running() != nil {
 		return errors.New("start Kafka: it is running")
 	}
-	proc, err := startProcess(k.command("kafka.Kafka", k.path("broker.properties")), k.path("kafka.log"), syscall.SIGKILL)
+	proc, err := StartProcess(k.command("kafka.Kafka", k.path("broker.properties")), k.path("kafka.log"), syscall.SIGKILL)
 	if err != nil {
 		return err
 	}
@@ -231,10 +231,10 @@ func (k *Kafka) Stop(ctx context.Context) error {
 	if proc == nil {
 		return nil
 	}
-	if err := proc.signal(syscall.SIGTERM); err != nil {
+	if err := proc.Signal(syscall.SIGTERM); err != nil {
 		return fmt.Errorf("stop Kafka: %w", err)
 	}
-	if err := proc.wait(ctx); err != nil {
+	if err := proc.Wait(ctx); err != nil {
 		return fmt.Errorf("stop Kafka: %w", err)
 	}
 	return nil
@@ -259,7 +259,7 @@ func (k *Kafka) send(what string, sig syscall.Signal, ends bool) error {
 	if proc == nil {
 		return nil
 	}
-	if err := proc.signal(sig); err != nil {
+	if err := proc.Signal(sig); err != nil {
 		return fmt.Errorf("%s Kafka: %w", what, err)
 	}
 	if ends {
@@ -273,13 +273,13 @@ func (k *Kafka) Close() error {
 	if k.folder == nil {
 		return nil
 	}
-	return errors.Join(k.Kill(), k.folder.remove())
+	return errors.Join(k.Kill(), k.folder.Remove())
 }
 
-func (k *Kafka) running() *process {
+func (k *Kafka) running() *Process {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.proc == nil || !k.proc.alive() {
+	if k.proc == nil || !k.proc.Alive() {
 		return nil
 	}
 	return k.proc
@@ -309,7 +309,7 @@ func (k *Kafka) PID() int {
 	if k.proc == nil {
 		return 0
 	}
-	return k.proc.pid()
+	return k.proc.PID()
 }
 
 // ConnectKafka returns a running cluster of somebody else's. It can't be stopped, killed,

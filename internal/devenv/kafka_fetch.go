@@ -95,17 +95,17 @@ var mavenDownloaded = []byte("Downloaded from ")
 // runMaven runs Maven to its end and tells how far it is.
 func runMaven(ctx context.Context, cmd *exec.Cmd, log string, progress func(string)) error {
 	progress("fetching Kafka with Maven (44 MB, once)")
-	proc, err := startProcess(cmd, log, syscall.SIGKILL)
+	proc, err := StartProcess(cmd, log, syscall.SIGKILL)
 	if err != nil {
 		return err
 	}
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
-	for proc.alive() {
+	for proc.Alive() {
 		select {
 		case <-proc.done:
 		case <-ctx.Done():
-			killGroup(proc.pid())
+			killGroup(proc.PID())
 			<-proc.done
 			return fmt.Errorf("fetch Kafka with Maven: %w", context.Cause(ctx))
 		case <-tick.C:

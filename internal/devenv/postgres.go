@@ -69,14 +69,14 @@ const (
 // goroutine; Kill also while a Stop waits. The other calls come one after the other.
 type Postgres struct {
 	programs postgresPrograms
-	folder   *folder
+	folder   *Folder
 	data     string
 	url      string
 	port     int
 	password string
 
 	mu   sync.Mutex
-	proc *process // the postmaster; nil while the server is down
+	proc *Process // the postmaster; nil while the server is down
 }
 
 // StartPostgres makes a new database cluster and starts it. The caller closes it.
@@ -85,7 +85,7 @@ func StartPostgres(ctx context.Context, o PostgresOptions) (*Postgres, error) {
 	if progress == nil {
 		progress = func(string) {}
 	}
-	f, err := newFolder(o.Dir)
+	f, err := NewFolder(o.Dir)
 	if err != nil {
 		return nil, err
 	}
@@ -156,12 +156,12 @@ func (p *Postgres) initialize(ctx context.Context) error {
 // run runs one of the server's programs to its end.
 func (p *Postgres) run(ctx context.Context, cmd *exec.Cmd, log string) error {
 	p.prepare(cmd)
-	proc, err := startProcess(cmd, log, syscall.SIGKILL)
+	proc, err := StartProcess(cmd, log, syscall.SIGKILL)
 	if err != nil {
 		return err
 	}
-	if err := proc.wait(ctx); err != nil {
-		killGroup(proc.pid())
+	if err := proc.Wait(ctx); err != nil {
+		killGroup(proc.PID())
 		<-proc.done
 		return err
 	}
@@ -193,7 +193,7 @@ func (p *Postgres) Start(ctx context.Context) error {
 	cmd := exec.Command(p.programs.path("postgres"), "-D", p.data)
 	p.prepare(cmd)
 	// SIGQUIT is the immediate stop. A fast one could wait for ever for a replication client.
-	proc, err := startProcess(cmd, p.logPath(), syscall.SIGQUIT)
+	proc, err := StartProcess(cmd, p.logPath(), syscall.SIGQUIT)
 	if err != nil {
 		return err
 	}
@@ -231,10 +231,10 @@ func (p *Postgres) Stop(ctx context.Context, mode StopMode) error {
 		return nil
 	}
 	sig := map[StopMode]syscall.Signal{Fast: syscall.SIGINT, Immediate: syscall.SIGQUIT, Smart: syscall.SIGTERM}[mode]
-	if err := proc.signal(sig); err != nil {
+	if err := proc.Signal(sig); err != nil {
 		return fmt.Errorf("stop Postgres: %w", err)
 	}
-	if err := proc.wait(ctx); err != nil {
+	if err := proc.Wait(ctx); err != nil {
 		return fmt.Errorf("stop Postgres: %w", err)
 	}
 	return nil
@@ -251,17 +251,17 @@ func (p *Postgres) Kill() error {
 		return nil
 	}
 	// Stopped, it makes no new children while they are listed and killed.
-	if err := proc.signal(syscall.SIGSTOP); err != nil {
+	if err := proc.Signal(syscall.SIGSTOP); err != nil {
 		return fmt.Errorf("kill Postgres: %w", err)
 	}
-	workers := children(proc.pid())
+	workers := children(proc.PID())
 	for _, pid := range workers {
 		// It may have ended since.
 		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
 			return fmt.Errorf("kill process %d of Postgres: %w", pid, err)
 		}
 	}
-	if err := proc.signal(syscall.SIGKILL); err != nil {
+	if err := proc.Signal(syscall.SIGKILL); err != nil {
 		return fmt.Errorf("kill Postgres: %w", err)
 	}
 	<-proc.done
@@ -283,14 +283,14 @@ func (p *Postgres) Close() error {
 	if err != nil {
 		err = p.Kill()
 	}
-	return errors.Join(err, p.removeSharedMemory(), p.folder.remove())
+	return errors.Join(err, p.removeSharedMemory(), p.folder.Remove())
 }
 
 // running returns the live postmaster, or nil.
-func (p *Postgres) running() *process {
+func (p *Postgres) running() *Process {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.proc == nil || !p.proc.alive() {
+	if p.proc == nil || !p.proc.Alive() {
 		return nil
 	}
 	return p.proc
@@ -330,5 +330,5 @@ func (p *Postgres) PID() int {
 	if p.proc == nil {
 		return 0
 	}
-	return p.proc.pid()
+	return p.proc.PID()
 }

@@ -110,7 +110,7 @@ func TestPostgresStopIsBoundedByContext(t *testing.T) {
 	if err := p.Stop(ctx, Smart); !errors.Is(err, context.DeadlineExceeded) {
 		t.Fatalf("Stop returned %v", err)
 	}
-	if !p.running().alive() {
+	if !p.running().Alive() {
 		t.Fatal("the server has ended")
 	}
 }

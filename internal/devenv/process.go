@@ -13,18 +13,19 @@ import (
 	"time"
 )
 
-// process is a child that writes its output to a file. Its exit is seen once, by the
-// goroutine that started it; everybody else waits on done.
-type process struct {
+// Process is a child that writes its output to a file. Its methods may be called from any
+// goroutine.
+type Process struct {
 	cmd  *exec.Cmd
 	log  string // path of the file that holds its output
 	done chan struct{}
-	err  error // what Wait returned; valid after done is closed
+	// The exit is seen once, by the goroutine that started it; everybody else waits on done.
+	err error // what Wait returned; valid after done is closed
 }
 
-// startProcess starts cmd with its output appended to the file log. It gets a process
+// StartProcess starts cmd with its output appended to the file log. It gets a process
 // group of its own, and deathSignal when this process dies, where the system can do that.
-func startProcess(cmd *exec.Cmd, log string, deathSignal syscall.Signal) (*process, error) {
+func StartProcess(cmd *exec.Cmd, log string, deathSignal syscall.Signal) (*Process, error) {
 	out, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return nil, fmt.Errorf("open the log of %s: %w", cmd.Path, err)
@@ -32,7 +33,7 @@ func startProcess(cmd *exec.Cmd, log string, deathSignal syscall.Signal) (*proce
 	defer out.Close() // the child has its own copy
 	cmd.Stdout, cmd.Stderr = out, out
 	setProcessAttributes(cmd, deathSignal)
-	p := &process{cmd: cmd, log: log, done: make(chan struct{})}
+	p := &Process{cmd: cmd, log: log, done: make(chan struct{})}
 	started := make(chan error, 1)
 	go func() {
 		// The death signal is sent when the thread that forked ends, not the process: this
@@ -53,11 +54,11 @@ func startProcess(cmd *exec.Cmd, log string, deathSignal syscall.Signal) (*proce
 	return p, nil
 }
 
-// pid of the process, also after its end.
-func (p *process) pid() int { return p.cmd.Process.Pid }
+// PID of the process, also after its end.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
 
-// alive says whether the process has not ended yet.
-func (p *process) alive() bool {
+// Alive says whether the process has not ended yet.
+func (p *Process) Alive() bool {
 	select {
 	case <-p.done:
 		return false
@@ -66,28 +67,40 @@ func (p *process) alive() bool {
 	}
 }
 
-// signal sends sig to the process alone. A process that has ended is no error.
-func (p *process) signal(sig syscall.Signal) error {
+// Signal sends sig to the process alone. A process that has ended is no error.
+func (p *Process) Signal(sig syscall.Signal) error {
 	err := p.cmd.Process.Signal(sig)
 	if err != nil && !errors.Is(err, os.ErrProcessDone) {
-		return fmt.Errorf("send %s to %s (pid %d): %w", sig, p.cmd.Path, p.pid(), err)
+		return fmt.Errorf("send %s to %s (pid %d): %w", sig, p.cmd.Path, p.PID(), err)
 	}
 	return nil
 }
 
-// wait returns when the process has ended, however it did, or with ctx's error.
-func (p *process) wait(ctx context.Context) error {
+// Wait returns when the process has ended, however it did, or with ctx's error.
+func (p *Process) Wait(ctx context.Context) error {
 	select {
 	case <-p.done:
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("wait for the end of %s (pid %d): %w", p.cmd.Path, p.pid(), context.Cause(ctx))
+		return fmt.Errorf("wait for the end of %s (pid %d): %w", p.cmd.Path, p.PID(), context.Cause(ctx))
 	}
 }
 
+// Done is closed when the process has ended.
+func (p *Process) Done() <-chan struct{} { return p.done }
+
+// ExitCode is what an ended process returned, and -1 where a signal ended it.
+func (p *Process) ExitCode() int {
+	<-p.done
+	return p.cmd.ProcessState.ExitCode()
+}
+
+// Tail is the end of what the process wrote, for an error message.
+func (p *Process) Tail() string { return tail(p.log) }
+
 // until polls ready every 20 ms until it returns nil. It gives up when the process ends,
 // after limit, or with ctx; the error then holds the last lines of the log.
-func (p *process) until(ctx context.Context, limit time.Duration, ready func(context.Context) error) error {
+func (p *Process) until(ctx context.Context, limit time.Duration, ready func(context.Context) error) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("not ready after %s", limit))
 	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond)

@@ -95,6 +95,7 @@ func TestRowHeadersRejected(t *testing.T) {
 		`{"a":"\ud800\n"}`:     "has half of a surrogate pair, which is no text, at byte 12",
 		`{"\ud800":"b"}`:       "has half of a surrogate pair, which is no text, at byte 8",
 		"{\"a\":\"\n\"}":       "is not valid JSON, at byte 6",
+		"{\"a\":[\"\x1f\"]}":   "is not valid JSON, at byte 8",
 		"{\"a\":\"b\x00\"}":    "is not valid JSON, at byte 7",
 	} {
 		_, err := ownHeadersOf(t, text)
@@ -189,7 +190,7 @@ func checkHeaders(t interface {
 func TestRowHeadersAgreeWithEncodingJSON(t *testing.T) {
 	parts := []string{
 		`{`, `}`, `[`, `]`, `,`, `:`, ` `, `"`, `\`, `"a"`, `"source"`, `""`, `"\n"`, `"\u00e9"`, `"\ud83d\ude00"`, `null`, `true`, `false`,
-		`nul`, `0`, `-`, `1`, `1.5`, `1e5`, `E+`, `.`, `{"a":`, `"b":`, `,"c":"d"`, `{}`, `[]`, "\n", `"ключ"`,
+		`nul`, `0`, `-`, `1`, `1.5`, `1e5`, `E+`, `.`, `{"a":`, `"b":`, `,"c":"d"`, `{}`, `[]`, "\n", "\"\t\"", `"ключ"`,
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		inner := strings.Join(rapid.SliceOfN(rapid.SampledFrom(parts), 0, 12).Draw(t, "parts"), "")

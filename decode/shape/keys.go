@@ -96,8 +96,10 @@ func (s *Shape) storedKeys(r row, k *keys) error {
 			return err
 		}
 	}
-	k.eventType, err = take(r.l.eventType, colEventType)
-	return err
+	from := len(s.buf)
+	s.buf = append(s.buf, r.at(r.l.eventType).Text...)
+	k.eventType = since(s.buf, from)
+	return nil
 }
 
 // appendPadded prints v as C's printf does for %0{width}d: zeros between the sign and the

@@ -25,6 +25,7 @@ func TestRecordTime(t *testing.T) {
 		"longer after":           {"2026-11-30 14:14:50.123456+00", at.Add(-24*time.Hour - us), false},
 		"in another zone":        {"2026-11-30 19:44:50.123456+05:30", at.Add(24 * time.Hour), true},
 		"years before":           {"1970-01-01 00:00:00+00", at, false},
+		"584 years after":        {"2611-06-21 13:49:24.123456+00", at, false}, // 2^64 nanoseconds
 		"at the end of time":     {"294276-12-31 23:59:59.999999+00", at, false},
 		"before history":         {"4713-01-01 00:00:00+00 BC", at, false},
 		"ages from each other":   {"4713-01-01 00:00:00+00 BC", time.Date(294276, 12, 31, 0, 0, 0, 0, time.UTC), false},

@@ -148,9 +148,9 @@ func daysIn(year, month int) int {
 // daysSince1970 counts in the Gregorian calendar, which Postgres extends to all of the past.
 // Years are astronomical: 0 is 1 BC.
 func daysSince1970(year, month, day int) int64 {
-	// The calendar repeats every 400 years of 146097 days. Counting from the year -8000, a
-	// start of such a cycle, keeps the divisions positive.
-	const cycles = 20
+	// The calendar repeats every 400 years of 146097 days. Counting from a million years
+	// before our era keeps the divisions positive for every year of six digits.
+	const cycles = 2500
 	y := year + 400*cycles - 1 // whole years before this one
 	days := y*365 + y/4 - y/100 + y/400 + daysBefore[month-1] + day - 1
 	if month > 2 && leap(year) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
@@ -19,8 +20,8 @@ type Broker interface {
 	Close() error
 }
 
-// leaderLimit bounds the wait for the leaders of a new topic.
-const leaderLimit = 30 * time.Second
+// topicLimit bounds the wait for a change of a topic to be seen.
+const topicLimit = 30 * time.Second
 
 // CreateTopic makes a topic with one replica and returns when each partition has a leader.
 func CreateTopic(ctx context.Context, brokers []string, topic string, partitions int32, configs map[string]string) error {
@@ -32,17 +33,22 @@ func CreateTopic(ctx context.Context, brokers []string, topic string, partitions
 		if _, err := admin.CreateTopic(ctx, partitions, 1, set, topic); err != nil {
 			return fmt.Errorf("create topic %s: %w", topic, err)
 		}
-		if err := waitLeaders(ctx, admin, topic, partitions); err != nil {
+		led := func(d kadm.TopicDetail) bool { return led(d, partitions) }
+		if err := waitTopic(ctx, admin, topic, led); err != nil {
 			return fmt.Errorf("create topic %s: %w", topic, err)
 		}
 		return nil
 	})
 }
 
-// DeleteTopic deletes a topic.
+// DeleteTopic deletes a topic and returns when the cluster names it no more.
 func DeleteTopic(ctx context.Context, brokers []string, topic string) error {
 	return administer(brokers, func(admin *kadm.Client) error {
 		if _, err := admin.DeleteTopic(ctx, topic); err != nil {
+			return fmt.Errorf("delete topic %s: %w", topic, err)
+		}
+		gone := func(d kadm.TopicDetail) bool { return errors.Is(d.Err, kerr.UnknownTopicOrPartition) }
+		if err := waitTopic(ctx, admin, topic, gone); err != nil {
 			return fmt.Errorf("delete topic %s: %w", topic, err)
 		}
 		return nil
@@ -58,14 +64,15 @@ func administer(brokers []string, fn func(*kadm.Client) error) error {
 	return fn(kadm.NewClient(client))
 }
 
-func waitLeaders(ctx context.Context, admin *kadm.Client, topic string, partitions int32) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, leaderLimit, fmt.Errorf("no leader for each partition after %s", leaderLimit))
+// waitTopic polls what the cluster says of a topic until it is as wished.
+func waitTopic(ctx context.Context, admin *kadm.Client, topic string, wished func(kadm.TopicDetail) bool) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, topicLimit, fmt.Errorf("the cluster has not done it after %s", topicLimit))
 	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {
 		found, err := admin.ListTopics(ctx, topic)
-		if err == nil && led(found[topic], partitions) {
+		if err == nil && wished(found[topic]) {
 			return nil
 		}
 		select {

@@ -3,15 +3,11 @@ package envtest
 import (
 	"context"
 	"crypto/rand"
-	"fmt"
 	"maps"
-	"net/url"
 	"os"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/jackc/pgx/v5"
 
 	"github.com/cdc-relay/cdc-relay/internal/devenv"
 )
@@ -79,57 +75,18 @@ const databaseLimit = time.Minute
 func DatabaseOn(t testing.TB, p *devenv.Postgres) string {
 	t.Helper()
 	name := "test_" + strings.ToLower(rand.Text()[:12])
-	if err := do(p, func(ctx context.Context, c *pgx.Conn) error {
-		_, err := c.Exec(ctx, "CREATE DATABASE "+name)
-		return err
-	}); err != nil {
-		t.Fatalf("make a database for the test: %v", err)
-	}
-	t.Cleanup(func() {
-		if err := do(p, func(ctx context.Context, c *pgx.Conn) error { return drop(ctx, c, name) }); err != nil {
-			t.Errorf("drop the database of the test: %v", err)
-		}
-	})
-	u, err := url.Parse(p.URL())
-	if err != nil {
-		t.Fatalf("TEST_DATABASE_URL is not a URL") // the error would print the password
-	}
-	u.Path = "/" + name
-	return u.String()
-}
-
-// do runs fn on a connection of its own to the server's own database.
-func do(p *devenv.Postgres, fn func(context.Context, *pgx.Conn) error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), databaseLimit)
 	defer cancel()
-	c, err := pgx.Connect(ctx, p.URL())
+	url, err := devenv.CreateDatabase(ctx, p.URL(), name)
 	if err != nil {
-		return err
+		t.Fatal(err)
 	}
-	defer c.Close(ctx)
-	return fn(ctx, c)
-}
-
-// drop removes a database. A slot can't be dropped while a walsender holds it, and holds
-// the database itself, so walsenders are ended until none comes back.
-func drop(ctx context.Context, c *pgx.Conn, name string) error {
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		if _, err := c.Exec(ctx, "SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE database = $1 AND active", name); err != nil {
-			return err
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), databaseLimit)
+		defer cancel()
+		if err := devenv.DropDatabase(ctx, p.URL(), name); err != nil {
+			t.Error(err)
 		}
-		_, err := c.Exec(ctx, "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE database = $1 AND NOT active", name)
-		if err == nil {
-			_, err = c.Exec(ctx, "DROP DATABASE "+name+" WITH (FORCE)")
-		}
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("%w (%w)", err, context.Cause(ctx))
-		case <-tick.C:
-		}
-	}
+	})
+	return url
 }

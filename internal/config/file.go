@@ -29,7 +29,12 @@ func readFile(l *loader, path string) {
 		})
 		return
 	}
-	f, err := parser.ParseBytes(b, 0)
+	readYAML(l, path, b)
+}
+
+// readYAML reads the text of a file; path is only for messages.
+func readYAML(l *loader, path string, text []byte) {
+	f, err := parser.ParseBytes(text, 0)
 	if err != nil {
 		l.problem(syntaxProblem(path, err))
 		return

@@ -10,6 +10,9 @@ import (
 // application must not reach it.
 const window = 24 * time.Hour
 
+// far is a distance in seconds that needs no exact look to lie outside of the window.
+const far = int64(2 * window / time.Second)
+
 // created is created_at where the row has one.
 type created struct {
 	at    instant
@@ -37,7 +40,7 @@ func (s *Shape) createdAt(r row) (created, error) {
 func recordTime(c created, commit time.Time) int64 {
 	if c.there {
 		// Seconds first: the distance of two arbitrary times overflows a Duration.
-		if ds := c.at.sec - commit.Unix(); ds >= -window2 && ds <= window2 {
+		if ds := c.at.sec - commit.Unix(); ds >= -far && ds <= far {
 			d := time.Duration(ds)*time.Second + time.Duration(int(c.at.usec)*1000-commit.Nanosecond())
 			if d >= -window && d <= window {
 				return c.at.ms()
@@ -46,9 +49,6 @@ func recordTime(c created, commit time.Time) int64 {
 	}
 	return commit.UnixMilli()
 }
-
-// window2 is twice the window in seconds: what is farther needs no exact look.
-const window2 = int64(2 * window / time.Second)
 
 // checkValue returns the length of the record's value, 0 where it is null, or why there is
 // none.

@@ -40,7 +40,9 @@ begin
       new.partition_key := new.entity_id;
     end if;
     if new.ordering_key is null and isfinite(new.created_at) then
-      ms := floor(extract(epoch from new.created_at) * 1000);
+      -- In two parts: the epoch of years past 294246 is rounded to 16 digits.
+      ms := floor(extract(epoch from date_trunc('second', new.created_at))) * 1000
+        + floor(extract(microseconds from new.created_at) % 1000000 / 1000);
       -- lpad would cut what is longer than the width.
       new.ordering_key := case when ms < 0 then '-' else '' end
         || lpad(abs(ms)::text, greatest(length(abs(ms)::text), case when ms < 0 then 12 else 13 end), '0')

@@ -121,8 +121,8 @@ func catalog(t *testing.T, conn db) []string {
 	return all
 }
 
-// shape is what setup made, without what differs from one run to the next.
-func shape(t *testing.T, conn db) []string {
+// schemaOf is what setup made, without what differs from one run to the next.
+func schemaOf(t *testing.T, conn db) []string {
 	t.Helper()
 	rows, err := conn.Query(t.Context(), `
 		select 'column ' || table_schema || '.' || table_name || '.' || column_name || ' ' || data_type || ' ' || is_nullable || ' ' || coalesce(column_default, '')
@@ -191,7 +191,7 @@ func TestPrintMakesTheSame(t *testing.T) {
 			for range 2 { // it may be run again
 				exec(t, printed, script)
 			}
-			a, b := shape(t, made), shape(t, printed)
+			a, b := schemaOf(t, made), schemaOf(t, printed)
 			if !slices.Equal(a, b) {
 				t.Errorf("setup and its script differ:\n%s\n\n%s", strings.Join(a, "\n"), strings.Join(b, "\n"))
 			}
@@ -324,12 +324,12 @@ func TestRights(t *testing.T) {
 func TestKeepsTheApplicationsTable(t *testing.T) {
 	conn, _ := database(t)
 	exec(t, conn, `create table public.events (id bigint, entity_id text, event_type text, payload json, created_at timestamptz) partition by range (created_at)`)
-	before := shape(t, conn)
+	before := schemaOf(t, conn)
 	r := setUp(t, conn, Options{Table: "public.events", Publication: "events"})
 	if !slices.Contains(r.Kept, "table public.events") {
 		t.Errorf("kept %q", r.Kept)
 	}
-	after := shape(t, conn)
+	after := schemaOf(t, conn)
 	for _, line := range before {
 		if !slices.Contains(after, line) {
 			t.Errorf("gone: %s", line)

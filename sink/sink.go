@@ -54,8 +54,8 @@ type Handler interface {
 	// come in their Produce order. The slice is the sink's: not kept after the return.
 	Acked(rs []*Record)
 	// Reject asks what to do with a record that the other side refuses as it is, for
-	// cause. The record's partition waits meanwhile, everything else goes on. It may block
-	// as long as it likes; ctx ends when the sink closes. The verdict is durable on
+	// cause. All before it in its partition has been reported by then; the partition waits
+	// meanwhile, everything else goes on. It may block as long as it likes; ctx ends when the sink closes. The verdict is durable on
 	// return. An error is treated as Retry later.
 	Reject(ctx context.Context, r *Record, cause error) (Verdict, error)
 	// Topic says that a topic as a whole can't be published to (err), or can be again

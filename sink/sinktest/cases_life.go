@@ -8,14 +8,6 @@ import (
 	"github.com/cdc-relay/cdc-relay/sink"
 )
 
-func (r *rig) stall() (resume func()) {
-	r.Helper()
-	if r.sub.Stall == nil {
-		r.Skip("this sink can't be stalled")
-	}
-	return r.sub.Stall(r.T)
-}
-
 func flush(r *rig) {
 	topic := r.sub.Topic(r.T, 3)
 	r.flush() // nothing was taken yet
@@ -35,7 +27,7 @@ func flush(r *rig) {
 // flushEnds: a Flush whose context ends gives nothing up, and a later one is fulfilled.
 func flushEnds(r *rig) {
 	topic := r.sub.Topic(r.T, 3)
-	resume := r.stall()
+	resume := r.sub.Stall(r.T)
 	by := r.scatter(topic, 3, 100)
 	ctx, cancel := context.WithCancel(r.ctx)
 	result := make(chan error, 1)
@@ -72,7 +64,7 @@ func closeCounts(r *rig) {
 	topic := r.sub.Topic(r.T, 3)
 	r.scatter(topic, 3, 50)
 	r.flush()
-	resume := r.stall()
+	resume := r.sub.Stall(r.T)
 	r.scatter(topic, 3, 100)
 	// The subject can't answer, so Close must not wait for it longer than it is allowed to.
 	ctx, cancel := context.WithCancel(r.ctx)
@@ -140,9 +132,6 @@ func produceRefuses(r *rig) {
 // topicFails: the topic is reported once and waits, others go on, and nothing of it is lost or
 // reordered when it is well again.
 func topicFails(r *rig) {
-	if r.sub.Outage == nil {
-		r.Skip("this sink's topics can't fail")
-	}
 	bad, good := r.sub.Topic(r.T, 2), r.sub.Topic(r.T, 2)
 	before := r.scatter(bad, 2, 20)
 	r.flush()

@@ -5,17 +5,10 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/cdc-relay/cdc-relay/sink"
 )
-
-func (r *rig) poison(topic string) Poison {
-	r.Helper()
-	if r.sub.Poison == nil {
-		r.Skip("nothing refuses records here")
-	}
-	return r.sub.Poison(r.T, topic)
-}
 
 // spoiled produces n records per partition, of which those of partition 0 at the given places
 // are refused, and returns all of them.
@@ -49,7 +42,7 @@ func without(rs []*sink.Record, places ...int) []*sink.Record {
 // are published in order without it.
 func rejectSettled(r *rig) {
 	topic := r.sub.Topic(r.T, 3)
-	p := r.poison(topic)
+	p := r.sub.Poison(r.T, topic)
 	var mu sync.Mutex
 	asked := make(map[*sink.Record]int)
 	r.ledger.Verdict = func(_ context.Context, rec *sink.Record, _ error) (sink.Verdict, error) {
@@ -88,7 +81,7 @@ func rejectSettled(r *rig) {
 // other partitions go on.
 func rejectHolds(r *rig) {
 	topic := r.sub.Topic(r.T, 2)
-	p := r.poison(topic)
+	p := r.sub.Poison(r.T, topic)
 	verdict := make(chan struct{})
 	r.ledger.Verdict = func(ctx context.Context, _ *sink.Record, _ error) (sink.Verdict, error) {
 		select {
@@ -113,7 +106,7 @@ func rejectHolds(r *rig) {
 // rejectHeals: Retry keeps the record in its place.
 func rejectHeals(r *rig) {
 	topic := r.sub.Topic(r.T, 2)
-	p := r.poison(topic)
+	p := r.sub.Poison(r.T, topic)
 	var once sync.Once
 	r.ledger.Verdict = func(context.Context, *sink.Record, error) (sink.Verdict, error) {
 		once.Do(p.Heal)
@@ -127,10 +120,36 @@ func rejectHeals(r *rig) {
 	r.holds(topic, by)
 }
 
+// rejectLast: a slow report of what was acked holds the question about the next record back.
+// The ledger sees it when not.
+func rejectLast(r *rig) {
+	topic := r.sub.Topic(r.T, 1)
+	p := r.sub.Poison(r.T, topic)
+	asked := make(chan struct{})
+	var once, first sync.Once
+	r.ledger.Reporting = func() {
+		first.Do(func() { // long enough for a sink that asks at once
+			grace := time.NewTimer(200 * time.Millisecond)
+			defer grace.Stop()
+			select {
+			case <-grace.C:
+			case <-asked:
+			}
+		})
+	}
+	r.ledger.Verdict = func(context.Context, *sink.Record, error) (sink.Verdict, error) {
+		once.Do(func() { close(asked) })
+		return sink.Settled, nil
+	}
+	by := r.spoiled(topic, 1, 10, p, 4)
+	r.flush()
+	r.holds(topic, [][]*sink.Record{without(by[0], 4)})
+}
+
 // rejectClose: Close ends a verdict's context and counts its record as unsettled.
 func rejectClose(r *rig) {
 	topic := r.sub.Topic(r.T, 1)
-	p := r.poison(topic)
+	p := r.sub.Poison(r.T, topic)
 	r.ledger.Verdict = func(ctx context.Context, _ *sink.Record, _ error) (sink.Verdict, error) {
 		<-ctx.Done()
 		return sink.Retry, ctx.Err()

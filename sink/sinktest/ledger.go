@@ -17,6 +17,8 @@ import (
 type Ledger struct {
 	// Verdict answers Reject. Nil: a rejection is a fault.
 	Verdict func(ctx context.Context, r *sink.Record, cause error) (sink.Verdict, error)
+	// Reporting is called in the middle of each Acked. Nil: nothing is.
+	Reporting func()
 
 	mu      sync.Mutex
 	change  chan struct{} // closed and replaced at each report
@@ -103,6 +105,9 @@ func (l *Ledger) Close(ctx context.Context, s sink.Sink) (int, error) {
 // Acked implements sink.Handler.
 func (l *Ledger) Acked(rs []*sink.Record) {
 	l.enter(rs)
+	if l.Reporting != nil {
+		l.Reporting()
+	}
 	runtime.Gosched() // so that a second report at the same time has its chance
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -35,7 +35,7 @@ func server(change func(*Server)) Server {
 }
 
 // promoted is the server after n promotions: timeline 1 ended at 500, 2 at 600, 3 at 700.
-func promoted(n uint32) Server {
+func promoted(n int32) Server {
 	return server(func(s *Server) {
 		s.Timeline = 1 + n
 		for i := range n {
@@ -179,7 +179,7 @@ func TestDecideAnything(t *testing.T) {
 		var r *Row
 		if rapid.IntRange(0, 9).Draw(t, "has row") > 0 {
 			r = &Row{Slot: "s", State: State(pick(t, "state", "live", "live", "live", "creating", "retired", "x")),
-				SystemID: pick(t, "row's system", "sys", "sys", "sys", "other"), Timeline: rapid.Uint32Range(1, 4).Draw(t, "row's timeline"), Stored: lsn(t, "stored")}
+				SystemID: pick(t, "row's system", "sys", "sys", "sys", "other"), Timeline: rapid.Int32Range(1, 4).Draw(t, "row's timeline"), Stored: lsn(t, "stored")}
 		}
 		var s *Slot
 		if rapid.IntRange(0, 9).Draw(t, "has slot") > 0 {
@@ -199,7 +199,7 @@ func TestDecideAnything(t *testing.T) {
 				s.Invalid = "horizon"
 			}
 		}
-		srv := promoted(uint32(rapid.IntRange(0, 3).Draw(t, "promotions")))
+		srv := promoted(int32(rapid.IntRange(0, 3).Draw(t, "promotions")))
 		if rapid.IntRange(0, 9).Draw(t, "forked") == 0 && len(srv.History) > 0 {
 			srv.History = slices.Delete(srv.History, len(srv.History)-1, len(srv.History))
 		}

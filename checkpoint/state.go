@@ -43,7 +43,7 @@ type Row struct {
 	Slot        string
 	State       State
 	SystemID    string
-	Timeline    uint32
+	Timeline    int32
 	Stored      wal.LSN // meaningless while creating
 	Owner       Owner   // zero when nobody has taken the slot yet
 	Publication string
@@ -68,7 +68,7 @@ type Slot struct {
 	Invalid   string
 	Temporary bool
 	TwoPhase  bool
-	ActivePID int // 0 where nobody uses it
+	ActivePID int32 // 0 where nobody uses it
 }
 
 func (s *Slot) String() string {
@@ -129,14 +129,14 @@ func (s *Slot) lost() bool { return s != nil && (s.WALStatus == "lost" || s.Inva
 
 // Switch is the end of a timeline: the first position that belongs to the next one.
 type Switch struct {
-	Timeline uint32
+	Timeline int32
 	End      wal.LSN
 }
 
 // Server is the Postgres that a relay is connected to.
 type Server struct {
 	SystemID string
-	Timeline uint32
+	Timeline int32
 	Flushed  wal.LSN // xlogpos of IDENTIFY_SYSTEM
 	Database string
 	History  []Switch // of the ancestors of Timeline, oldest first
@@ -147,7 +147,7 @@ func (s Server) String() string {
 }
 
 // end is where an ancestor timeline ended.
-func (s Server) end(timeline uint32) (wal.LSN, bool) {
+func (s Server) end(timeline int32) (wal.LSN, bool) {
 	for _, h := range s.History {
 		if h.Timeline == timeline {
 			return h.End, true

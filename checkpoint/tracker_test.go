@@ -405,7 +405,7 @@ func TestTrackerConcurrent(t *testing.T) {
 		}
 	})
 	rnd := rand.New(rand.NewPCG(1, 2))
-	deadline := time.After(time.Minute)
+	deadline := time.After(20 * time.Second)
 	for i := range txs {
 		tr.Begin(time.Unix(int64(i), 0))
 		for range rnd.IntN(12) {

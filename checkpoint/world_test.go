@@ -48,7 +48,7 @@ func (w *world) row() *Row {
 	return w.rows[len(w.rows)-1].row
 }
 
-func (w *world) timeline() uint32 {
+func (w *world) timeline() int32 {
 	if w.row() == nil {
 		return 0
 	}

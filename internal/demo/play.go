@@ -1,0 +1,228 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// play is one run of the demo in its environment.
+type play struct {
+	o       Options
+	console *console
+	env     *environment
+
+	conn    *pgx.Conn
+	relay   *relay
+	slot    string
+	service *service
+	reader  *follower
+	kills   []Kill
+
+	serviceDone chan error
+}
+
+// run plays and judges. All that it started has ended when it returns.
+func (p *play) run(ctx context.Context) (v Verdict, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if p.conn, err = pgx.Connect(ctx, p.env.url); err != nil {
+		return v, fmt.Errorf("connect to the demo's database: %w", err)
+	}
+	defer func() { err = errors.Join(err, p.conn.Close(context.WithoutCancel(ctx))) }()
+
+	p.relay = &relay{exe: p.o.Exe, env: p.env}
+	if err := p.relay.start(); err != nil {
+		return v, err
+	}
+	defer func() { err = errors.Join(err, p.relay.kill()) }()
+	if p.reader, err = follow(p.env.brokers, p.env.topic); err != nil {
+		return v, err
+	}
+	defer p.reader.stop()
+
+	if err := p.awaitSlot(ctx); err != nil {
+		return v, err
+	}
+	if err := p.traffic(ctx, cancel); err != nil {
+		return v, err
+	}
+	if err := p.relay.stop(ctx); err != nil {
+		return v, err
+	}
+	p.console.line("The relay stopped cleanly. Reading the topic back.")
+	v, err = verify(ctx, p.conn, p.env.brokers, p.env.topic, partitions)
+	if err != nil {
+		return v, err
+	}
+	p.tell(&v)
+	return v, nil
+}
+
+// tell adds to the verdict what only the play knows.
+func (p *play) tell(v *Verdict) {
+	v.Postgres, v.Broker = p.env.database, p.env.broker
+	v.Kills = p.kills
+	v.RolledBack = int(p.service.undone.Load())
+	v.WrittenPerSecond = perSecond(p.service.events.Load(), p.service.end.Sub(p.service.first))
+	v.RelayedPerSecond = perSecond(p.reader.events.Load(), p.reader.last().Sub(p.service.first))
+	if p.o.For > 0 {
+		v.Latency = p.reader.latency(p.service.commits)
+	}
+}
+
+func perSecond(n int64, d time.Duration) float64 {
+	if d <= 0 {
+		return 0
+	}
+	return float64(n) / d.Seconds()
+}
+
+// traffic runs the order service, with a kill in the middle unless it is a load test, and
+// returns when all events are in the topic.
+func (p *play) traffic(ctx context.Context, cancel func()) error {
+	t := p.console.track("events", int64(p.o.Events))
+	defer t.done()
+	p.service = &service{url: p.env.url, rate: p.o.Rate, budget: p.o.Events}
+	p.serviceDone = make(chan error, 1)
+	go func() { p.serviceDone <- p.service.run(ctx) }()
+	written := false
+	defer func() {
+		if !written {
+			cancel()
+			<-p.serviceDone
+		}
+	}()
+	if p.o.For == 0 {
+		if err := p.killInMidStream(ctx, t); err != nil {
+			return err
+		}
+	}
+	err := p.await(ctx, t, func() (bool, error) {
+		select {
+		case err := <-p.serviceDone:
+			written = true
+			return true, err
+		default:
+			return false, nil
+		}
+	})
+	if err != nil {
+		return err
+	}
+	err = p.await(ctx, t, func() (bool, error) { return p.reader.events.Load() >= int64(p.o.Events), nil })
+	var stalled *stalledError
+	if errors.As(err, &stalled) {
+		// The verdict tells it better: what is missing now is lost.
+		p.console.line("%v", err)
+		return nil
+	}
+	return err
+}
+
+// killTries is how often a kill is tried until one hits events that were unconfirmed.
+const killTries = 5
+
+// killInMidStream kills the relay when a third of the events is in the topic, and starts it
+// again. A kill that hit no unconfirmed event proves nothing, and another one follows.
+func (p *play) killInMidStream(ctx context.Context, t *track) error {
+	for try := range killTries {
+		target := int64(max(1, p.o.Events*(killTries+try)/(3*killTries)))
+		err := p.await(ctx, t, func() (bool, error) { return p.reader.events.Load() >= target, nil })
+		if err != nil {
+			return err
+		}
+		k, err := p.killOnce(ctx)
+		if err != nil {
+			return err
+		}
+		p.console.line("Killed the relay with SIGKILL: %s of %s committed events were in the topic, %s were unconfirmed. Started it again.",
+			count(k.InTopic), count(k.Committed), count(k.Unconfirmed))
+		p.kills = append(p.kills, k)
+		if k.Unconfirmed > 0 {
+			return nil
+		}
+	}
+	return nil
+}
+
+func (p *play) killOnce(ctx context.Context) (k Kill, err error) {
+	before, err := position(ctx, p.conn)
+	if err != nil {
+		return k, err
+	}
+	k.Committed = int(p.service.events.Load())
+	if err := p.relay.kill(); err != nil {
+		return k, err
+	}
+	k.InTopic = int(p.reader.events.Load())
+	if k.Unconfirmed, err = unconfirmed(ctx, p.conn, p.slot, before); err != nil {
+		return k, err
+	}
+	return k, p.relay.start()
+}
+
+// startLimit is how long the relay may take from its start to its slot.
+const startLimit = time.Minute
+
+func (p *play) awaitSlot(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, startLimit, fmt.Errorf("the relay has made no slot in %s", startLimit))
+	defer cancel()
+	t := p.console.track("relay", 0)
+	defer t.done()
+	t.text("starting")
+	return p.await(ctx, nil, func() (ok bool, err error) {
+		p.slot, ok, err = slot(ctx, p.conn)
+		return ok, err
+	})
+}
+
+// stallLimit is how long the topic may get nothing new before the demo gives up.
+const stallLimit = time.Minute
+
+// stalledError says that the topic gets nothing new.
+type stalledError struct {
+	limit       time.Duration
+	have, want  int
+	lastOfRelay string
+}
+
+func (e *stalledError) Error() string {
+	return fmt.Sprintf("nothing new is in the topic for %s; %s of %s events are. The relay's last lines:%s",
+		e.limit, count(e.have), count(e.want), e.lastOfRelay)
+}
+
+// await polls until ready. It gives up when the relay has ended, when the topic gets nothing
+// new for too long, and with ctx; the error then holds the relay's last lines.
+func (p *play) await(ctx context.Context, t *track, ready func() (bool, error)) error {
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	seen, since := int64(-1), time.Now()
+	for {
+		ok, err := ready()
+		if ok || err != nil {
+			return err
+		}
+		if err := errors.Join(p.relay.died(), p.reader.failed()); err != nil {
+			return err
+		}
+		n := p.reader.events.Load()
+		if n != seen {
+			seen, since = n, time.Now()
+		}
+		if time.Since(since) > p.o.stall {
+			return &stalledError{p.o.stall, int(n), p.o.Events, p.relay.proc.Tail()}
+		}
+		if t != nil {
+			t.set(n, fmt.Sprintf("%s written, %s in the topic", count(int(p.service.events.Load())), count(int(n))))
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}

@@ -14,6 +14,7 @@ type recording struct {
 	about string // heads the trace
 	setup string // before the slot is made; defaults to the table notes, published for inserts
 	steps []step
+	since int // the first major version that can run it; 0 is any
 	// overdue records with so short a wal_sender_timeout that the server asks for a reply in
 	// the middle of a transaction.
 	overdue bool
@@ -118,7 +119,8 @@ var transactions = []recording{
 	},
 }
 
-// letters checks the letters of the messages, keepalives and spaces left out.
+// letters checks the letters of the messages. Left out are spaces, keepalives, and transactions
+// without content, which servers before 15 send.
 func letters(want string) func(*testing.T, []decode.Change) {
 	return func(t *testing.T, got []decode.Change) {
 		t.Helper()
@@ -128,8 +130,8 @@ func letters(want string) func(*testing.T, []decode.Change) {
 				ops = append(ops, c.Op)
 			}
 		}
-		if w := strings.ReplaceAll(want, " ", ""); string(ops) != w {
-			t.Errorf("messages are %s, want %s", ops, w)
+		if g, w := strings.ReplaceAll(string(ops), "BC", ""), strings.ReplaceAll(want, " ", ""); g != w {
+			t.Errorf("messages are %s, want %s", g, w)
 		}
 	}
 }

@@ -102,6 +102,20 @@ func TestSequenceCountsInsertsAndOwnMessages(t *testing.T) {
 	}
 }
 
+// Whatever the caller has found a relation to be, its rows take their places: another reader of
+// the same stream may know less, and must give the same positions.
+func TestSequenceIgnoresTheClass(t *testing.T) {
+	d := decode.New()
+	feed(t, d, data(begin(0x100, 0)), data(relation(orders)))
+	for want, class := range []decode.Class{decode.Unknown, decode.Foreign, decode.Outbox, decode.Foreign, decode.Foreign} {
+		c := feed(t, d, data(insert(orders.ID, text("1"), null)))[0]
+		if c.Kind != decode.Row || c.Seq != uint32(want) {
+			t.Errorf("kind %d, sequence %d, want a row and %d", c.Kind, c.Seq, want)
+		}
+		c.Row.Rel.Class = class
+	}
+}
+
 func TestIgnoredChangesDoNotCount(t *testing.T) {
 	got := feed(t, decode.New(),
 		data(begin(0x100, 0)),
@@ -215,6 +229,18 @@ func TestClassIsCarriedOver(t *testing.T) {
 				t.Error("the shape before it has lost its class")
 			}
 		})
+	}
+}
+
+// Only the lowest flag of a column says that it is in the key; the others are for later use.
+func TestKeyFlag(t *testing.T) {
+	w := wire("R").u32(9).str("s").str("t").u8('d').u16(3)
+	for _, flags := range []byte{1, 2, 3} {
+		w = w.u8(flags).str("c").u32(25).u32(0)
+	}
+	rel := feed(t, decode.New(), data(begin(0x100, 0)), data(w), data(insert(9, null, null, null)))[2].Row.Rel
+	if !rel.Columns[0].Key || rel.Columns[1].Key || !rel.Columns[2].Key {
+		t.Errorf("columns are %+v", rel.Columns)
 	}
 }
 

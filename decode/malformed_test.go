@@ -97,6 +97,7 @@ func TestMalformed(t *testing.T) {
 		{"delete of a new row", opened(data(wire("D").u32(orders.ID).u8('N').tuple(text("1"), null))), 'D', 5, `the tuple's tag is 'N'`},
 		{"delete with too many values", opened(data(wire("D").u32(orders.ID).u8('K').tuple(null, null, null))), 'D', 6, "the row has 3 values"},
 		{"truncate of more than is there", opened(data(wire("T").u32(1 << 30).u8(0).u32(orders.ID))), 'T', 1, "1073741824 relation ids can't be in the 4 bytes"},
+		{"truncate of so many that their size overflows", opened(data(wire("T").u32(1<<30 + 1).u8(0).u32(orders.ID))), 'T', 1, "1073741825 relation ids can't be in the 4 bytes"},
 		{"truncate of fewer than is there", opened(data(wire("T").u32(1).u8(0).u32(orders.ID).u32(orders.ID))), 'T', 1, "1 relation ids can't be in the 8 bytes"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -183,8 +184,8 @@ func TestErrorNamesTheTransaction(t *testing.T) {
 		t.Errorf("commit %s, want 0/100", inside.Commit)
 	}
 	wantError(t, inside, 'I', "decode pgoutput message 'I' (insert) at byte 1 in the transaction that commits at 0/100: no relation 999")
-	outside := refused(t, data(commit(0x100, 0x130)))
+	outside := refused(t, opened(data(commit(0x100, 0x130)), data(commit(0x100, 0x130)))...)
 	if outside.Commit != 0 {
-		t.Errorf("outside any transaction, the error names %s", outside.Commit)
+		t.Errorf("outside any transaction, the error names the last one, %s", outside.Commit)
 	}
 }

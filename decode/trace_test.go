@@ -71,6 +71,9 @@ func (tr *tracer) row(c decode.Change) {
 		}
 		values = append(values, s)
 	}
+	if values == nil {
+		values = []string{"no columns"}
+	}
 	tr.line("  row %d of %d: %s", c.Seq, rel.ID, strings.Join(values, " "))
 }
 

@@ -1,6 +1,7 @@
 package decode_test
 
 import (
+	"encoding/binary"
 	"testing"
 
 	"github.com/cdc-relay/cdc-relay/decode"
@@ -80,4 +81,4 @@ func TestNoAllocations(t *testing.T) {
 	}
 }
 
-func put(b []byte, lsn wal.LSN) { copy(b, wire{}.u64(uint64(lsn))) }
+func put(b []byte, lsn wal.LSN) { binary.BigEndian.PutUint64(b, uint64(lsn)) }

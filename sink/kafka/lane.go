@@ -252,7 +252,7 @@ func (l *lane) proceed(out []action) []action {
 		}
 	}
 	if l.cur != nil && l.cur.flaw != sound {
-		return l.ask(out)
+		return l.ask(false, out)
 	}
 	if l.id < 0 {
 		l.state = noID

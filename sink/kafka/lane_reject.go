@@ -39,18 +39,18 @@ func (l *lane) refuse(code int16, reason string, out []action) []action {
 		l.state = probing
 		return append(out, action{kind: actProbe, batch: l.cur})
 	}
-	return l.ask(out)
+	return l.ask(false, out)
 }
 
 // inDoubt says that cur, or a whole that it is a part of, may be in the log.
 func (l *lane) inDoubt() bool { return l.cur.maybe || len(l.anc) > 0 }
 
-func (l *lane) ask(out []action) []action {
+func (l *lane) ask(doubt bool, out []action) []action {
 	l.state = asking
 	if l.cur.flaw != sound {
 		l.code, l.reason = codeNone, ""
 	}
-	return append(out, action{kind: actAsk, batch: l.cur, code: l.code, reason: l.reason, doubt: l.inDoubt()})
+	return append(out, action{kind: actAsk, batch: l.cur, code: l.code, reason: l.reason, doubt: doubt})
 }
 
 // split cuts cur so that each record of bad stands alone, or into halves where nothing
@@ -162,23 +162,18 @@ func (l *lane) dropAncestors() {
 }
 
 // probed uses what the leader knows of our producer to tell whether what is in doubt is in
-// its log.
+// its log. "It isn't" holds for now only, as a late copy may still arrive: it lets the verdict
+// be asked without a doubt and changes nothing else.
 func (l *lane) probed(ev *event, out []action) []action {
 	switch {
 	case !ev.known:
-		// It can't be told. The verdict is asked all the same: at worst the record is in the
-		// log and put away as well.
 	case ev.lastSeq < 0:
-		if !l.used {
-			l.clearDoubt()
-		}
+		return l.ask(l.used, out)
 	case ev.epoch < l.epoch:
-		if l.seq == 0 {
-			l.clearDoubt()
-		}
+		return l.ask(l.seq != 0, out)
 	case ev.epoch > l.epoch:
 	case ev.lastSeq == (l.seq-1)&math.MaxInt32 && l.used:
-		l.clearDoubt()
+		return l.ask(false, out)
 	case l.cur.maybe && ev.lastSeq == l.lastOf(l.cur):
 		if l.pops++; l.pops > maxPops {
 			return l.stall(haltPops, l.code, out)
@@ -191,17 +186,13 @@ func (l *lane) probed(ev *event, out []action) []action {
 			}
 		}
 	}
-	return l.ask(out)
+	// It can't be told. The verdict is asked all the same: at worst the record is in the log
+	// and put away as well.
+	return l.ask(true, out)
 }
 
 func (l *lane) lastOf(b *batch) int32 {
 	return (l.seq + int32(len(b.records)) - 1) & math.MaxInt32
-}
-
-// clearDoubt notes that nothing sent since the last ack is in the log.
-func (l *lane) clearDoubt() {
-	l.cur.maybe = false
-	l.dropAncestors()
 }
 
 // decided carries out the verdict on cur.

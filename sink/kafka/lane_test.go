@@ -1,0 +1,261 @@
+package kafka
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/cdc-relay/cdc-relay/sink"
+)
+
+// TestLaneScripts runs the scenarios of testdata/lane.txt. A line is what happens, and behind
+// an arrow all that the lane wants done then.
+func TestLaneScripts(t *testing.T) {
+	data, err := os.ReadFile("testdata/lane.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var name string
+	var l lane
+	next := 0
+	for i, line := range strings.Split(string(data), "\n") {
+		line = strings.TrimSpace(line)
+		switch {
+		case line == "" || strings.HasPrefix(line, "#"):
+			continue
+		case strings.HasPrefix(line, "== "):
+			name = line[3:]
+			l = newLane(1 << 20)
+			next = 0
+			continue
+		}
+		did, want, _ := strings.Cut(line, "->")
+		got := runLine(t, &l, &next, strings.Fields(did))
+		if want = strings.TrimSpace(want); got != want {
+			t.Errorf("line %d, %s:\n%s\ngot:  %s\nwant: %s", i+1, name, did, got, want)
+		}
+	}
+}
+
+// runLine carries out one line of a script.
+func runLine(t *testing.T, l *lane, next *int, words []string) string {
+	t.Helper()
+	num := func(s string) int {
+		n, err := strconv.Atoi(s)
+		if err != nil {
+			t.Fatalf("%v: %v", words, err)
+		}
+		return n
+	}
+	arg := func(key string) (string, bool) {
+		for _, w := range words[1:] {
+			if v, ok := strings.CutPrefix(w, key+"="); ok {
+				return v, true
+			}
+		}
+		return "", false
+	}
+	one := func(ev event) string { return render(l.step(ev, nil)) }
+	switch words[0] {
+	case "append", "flawed":
+		var out []action
+		for range num(words[1]) {
+			ev := event{kind: evAppend, record: &sink.Record{Ticket: uint64(*next)}, size: 100}
+			if words[0] == "flawed" {
+				ev.flaw = badTimestamp
+			}
+			*next++
+			out = l.step(ev, out)
+		}
+		return render(out)
+	case "id":
+		return one(event{kind: evID, id: int64(num(words[1])), epoch: l.epoch * 0})
+	case "epoch": // as if there had been so many
+		l.epoch = int16(num(words[1]))
+		return ""
+	case "seq":
+		l.seq = int32(num(words[1]))
+		return ""
+	case "take":
+		ev := event{kind: evTake, limit: 1 << 30}
+		if v, ok := arg("limit"); ok {
+			ev.limit = num(v)
+		}
+		return one(ev)
+	case "answer":
+		ev := event{kind: evAnswer, code: int16(num(words[1])), offset: -1}
+		ev.class = classify(ev.code)
+		if v, ok := arg("at"); ok {
+			ev.offset = int64(num(v))
+		}
+		if v, ok := arg("bad"); ok {
+			for _, s := range strings.Split(v, ",") {
+				ev.bad = append(ev.bad, int32(num(s)))
+			}
+		}
+		return one(ev)
+	case "lost":
+		return one(event{kind: evAnswer, class: unknown, offset: -1})
+	case "cut":
+		return one(event{kind: evAnswer, class: unknown, offset: -1, cut: true, alone: true})
+	case "timer":
+		return one(event{kind: evTimer})
+	case "probe":
+		ev := event{kind: evProbed}
+		if v, ok := arg("last"); ok {
+			ev.known, ev.lastSeq, ev.epoch = true, int32(num(v)), l.epoch
+		}
+		if v, ok := arg("epoch"); ok {
+			ev.epoch = int16(num(v))
+		}
+		return one(ev)
+	case "settled":
+		return one(event{kind: evVerdict, verdict: sink.Settled})
+	case "retry":
+		return one(event{kind: evVerdict, verdict: sink.Retry})
+	case "failed":
+		return one(event{kind: evVerdict, verdict: sink.Settled, failed: true})
+	case "halt":
+		return one(event{kind: evHalt})
+	case "close":
+		return one(event{kind: evClose})
+	case "waiting":
+		if n := l.waiting(); n != num(words[1]) {
+			return fmt.Sprintf("waiting %d", n)
+		}
+		return ""
+	}
+	t.Fatalf("unknown command %v", words)
+	return ""
+}
+
+// render prints actions as the scripts have them.
+func render(as []action) string {
+	var out []string
+	recs := func(b *batch) string {
+		first, last := b.records[0].Ticket, b.records[len(b.records)-1].Ticket
+		if first == last {
+			return fmt.Sprint(first)
+		}
+		return fmt.Sprintf("%d-%d", first, last)
+	}
+	for i := range as {
+		a := &as[i]
+		switch a.kind {
+		case actReady:
+			out = append(out, "ready")
+		case actSend:
+			out = append(out, fmt.Sprintf("send %s id=%d epoch=%d seq=%d", recs(a.batch), a.batch.id, a.batch.epoch, a.batch.seq))
+		case actNeedID:
+			out = append(out, "id?")
+		case actBackoff:
+			s := fmt.Sprintf("wait %d", a.attempt)
+			if a.refresh {
+				s += " refresh"
+			}
+			if a.slow {
+				s += " slow"
+			}
+			out = append(out, s)
+		case actReport:
+			out = append(out, "acked "+recs(a.batch))
+		case actProbe:
+			out = append(out, "probe")
+		case actAsk:
+			s := fmt.Sprintf("ask %s code=%d", recs(a.batch), a.code)
+			if a.doubt {
+				s += " doubt"
+			}
+			out = append(out, s)
+		case actSettled:
+			out = append(out, "settled "+recs(a.batch))
+		case actStop:
+			out = append(out, fmt.Sprintf("stop %d", a.code))
+		case actHeal:
+			out = append(out, "heal")
+		case actHalt:
+			out = append(out, "halt "+[]string{"regressed", "pops", "bumps"}[a.halt])
+		}
+	}
+	return strings.Join(out, ", ")
+}
+
+func TestCuts(t *testing.T) {
+	for _, x := range []struct {
+		bad  []int32
+		n    int
+		want string
+	}{
+		{nil, 2, "[{0 1} {1 2}]"},
+		{nil, 5, "[{0 2} {2 5}]"},
+		{[]int32{0}, 3, "[{0 1} {1 3}]"},
+		{[]int32{1}, 3, "[{0 1} {1 2} {2 3}]"},
+		{[]int32{2}, 3, "[{0 2} {2 3}]"},
+		{[]int32{2, 0, 2}, 4, "[{0 1} {1 2} {2 3} {3 4}]"},
+		{[]int32{0, 1, 2}, 3, "[{0 1} {1 2} {2 3}]"},
+		{[]int32{-1, 7}, 4, "[{0 2} {2 4}]"}, // nothing usable
+	} {
+		if got := fmt.Sprint(cuts(x.bad, x.n)); got != x.want {
+			t.Errorf("cuts(%v, %d) = %s, want %s", x.bad, x.n, got, x.want)
+		}
+	}
+}
+
+// TestLaneBatches looks at how much goes into a batch.
+func TestLaneBatches(t *testing.T) {
+	l := newLane(batchOverhead + 100*100)
+	fill := func(n int) {
+		for range n {
+			l.step(event{kind: evAppend, record: &sink.Record{}, size: 100}, nil)
+		}
+	}
+	offset := int64(0)
+	take := func() int {
+		for _, a := range l.step(event{kind: evTake, limit: 1 << 30}, nil) {
+			if a.kind == actSend {
+				return len(a.batch.records)
+			}
+		}
+		return 0
+	}
+	ack := func(n int) {
+		l.step(event{kind: evAnswer, class: acked, offset: offset}, nil)
+		offset += int64(n)
+	}
+	fill(1)
+	l.step(event{kind: evID, id: 1}, nil)
+	if n := take(); n != 1 {
+		t.Errorf("idle: a batch of %d, want 1 at once", n)
+	}
+	fill(250)
+	ack(1)
+	for _, want := range []int{100, 100, 50} {
+		if n := take(); n != want {
+			t.Errorf("backlog: a batch of %d, want %d", n, want)
+		}
+		ack(want)
+	}
+
+	// A refusal for size teaches a smaller limit, which grows again.
+	fill(200 * growAfter)
+	n := take()
+	l.step(event{kind: evAnswer, class: rejected, code: codeMessageTooLarge}, nil)
+	for n > 0 {
+		half := take()
+		ack(half)
+		n -= half
+	}
+	learned := take()
+	if learned < 40 || learned > 50 {
+		t.Errorf("after a refusal of 100 for size: a batch of %d", learned)
+	}
+	ack(learned)
+	for range 2 * growAfter {
+		ack(take())
+	}
+	if n := take(); n != 100 {
+		t.Errorf("%d acks later: a batch of %d, want 100", 2*growAfter, n)
+	}
+}

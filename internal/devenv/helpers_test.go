@@ -31,3 +31,54 @@ func segmentExists(t *testing.T, id string) bool {
 	}
 	return false
 }
+
+// openFolder is a temporary folder that also another user can enter.
+func openFolder(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	for _, d := range []string{dir, filepath.Dir(dir)} {
+		if err := os.Chmod(d, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// names lists what is in a folder.
+func names(t *testing.T, dir string) []string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for _, e := range entries {
+		all = append(all, e.Name())
+	}
+	return all
+}
+
+// processesIn lists the processes whose command line names a folder; none where there is no
+// /proc.
+func processesIn(t *testing.T, dir string) []string {
+	t.Helper()
+	paths, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	var all []string
+	for _, path := range paths {
+		b, err := os.ReadFile(path)
+		if err == nil && strings.Contains(string(b), dir) {
+			all = append(all, strings.ReplaceAll(string(b), "\x00", " "))
+		}
+	}
+	return all
+}
+
+func write(t *testing.T, path, content string, mode os.FileMode) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(content), mode); err != nil {
+		t.Fatal(err)
+	}
+}

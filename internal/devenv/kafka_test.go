@@ -15,6 +15,9 @@ import (
 // startKafka skips where Java is missing, except in CI.
 func startKafka(t *testing.T, o KafkaOptions) *Kafka {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("starts Kafka several times")
+	}
 	k, err := StartKafka(t.Context(), o)
 	if errors.Is(err, ErrNoKafka) && os.Getenv("CI") != "true" {
 		t.Skip(err)

@@ -127,6 +127,9 @@ func untar(ctx context.Context, t *tar.Reader, dir string) error {
 }
 
 func untarOne(root *os.Root, name string, h *tar.Header, content io.Reader) error {
+	if !filepath.IsLocal(name) {
+		return errors.New("its name leads out of the archive")
+	}
 	if name == "." {
 		return nil
 	}

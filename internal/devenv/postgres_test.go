@@ -3,8 +3,11 @@ package devenv
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -137,5 +140,39 @@ func TestPostgresCloseLeavesNothing(t *testing.T) {
 		if err := waitEnded(workers, 20*time.Second); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// TestPostgresRunsUnprivileged: Postgres refuses root, so root runs it as somebody else.
+func TestPostgresRunsUnprivileged(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("not root")
+	}
+	p := startPostgres(t, PostgresOptions{Settings: map[string]string{"fsync": "off"}})
+	for _, path := range []string{p.data, filepath.Join(p.data, "PG_VERSION"), fmt.Sprintf("/proc/%d", p.PID())} {
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if uid := info.Sys().(*syscall.Stat_t).Uid; uid != nobody {
+			t.Errorf("%s belongs to uid %d", path, uid)
+		}
+	}
+}
+
+// TestPostgresNeedsItsPassword: others on the machine can't use it.
+func TestPostgresNeedsItsPassword(t *testing.T) {
+	p := startPostgres(t, PostgresOptions{Settings: map[string]string{"fsync": "off"}})
+	c, err := pgx.ParseConfig(p.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Password = "wrong"
+	if conn, err := pgx.ConnectConfig(t.Context(), c); err == nil {
+		_ = conn.Close(t.Context())
+		t.Error("a wrong password was accepted")
+	}
+	if exists(filepath.Join(p.Dir(), "password")) {
+		t.Error("the password lies in a file")
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/cdc-relay/cdc-relay/internal/devenv"
 	"github.com/cdc-relay/cdc-relay/internal/devenv/envtest"
 )
 
@@ -362,4 +363,14 @@ func TestApplicationMayUpdate(t *testing.T) {
 	exec(t, conn, `create table t (a int)`)
 	setUp(t, conn, Options{SkipOutbox: true, Table: "public.t"})
 	exec(t, conn, `insert into t values (1); update t set a = 2; delete from t; truncate t`)
+}
+
+// TestWALLevel: setup works where wal_level is not logical, and says so. The server is its own.
+func TestWALLevel(t *testing.T) {
+	p := envtest.OwnPostgres(t, devenv.PostgresOptions{Settings: map[string]string{"wal_level": "replica"}})
+	conn := connect(t, p.URL())
+	r := setUp(t, conn, Options{})
+	if len(r.Made) != 3 || len(r.Warnings) != 1 || !strings.Contains(r.Warnings[0], "wal_level is replica") {
+		t.Errorf("made %q, warnings %q", r.Made, r.Warnings)
+	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/cdc-relay/cdc-relay/decode"
+	"github.com/cdc-relay/cdc-relay/internal/devenv"
 	"github.com/cdc-relay/cdc-relay/internal/devenv/envtest"
 )
 
@@ -249,4 +250,15 @@ func TestShellQuote(t *testing.T) {
 			t.Errorf("%q is quoted %s, want %s", in, got, want)
 		}
 	}
+}
+
+// TestCheckServerRefuses: on a server of its own, since wal_level is the whole server's.
+func TestCheckServerRefuses(t *testing.T) {
+	p := envtest.OwnPostgres(t, devenv.PostgresOptions{Settings: map[string]string{"wal_level": "replica"}})
+	conn, err := pgx.Connect(t.Context(), p.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(context.Background())
+	refused(t, New(lender{conn}, "cdc_relay").CheckServer(t.Context()), "wal_level is replica", "restart Postgres")
 }

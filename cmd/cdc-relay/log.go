@@ -2,10 +2,8 @@ package main
 
 import (
 	"io"
-	"os"
 	"time"
 
-	"github.com/mattn/go-isatty"
 	"github.com/rs/zerolog"
 
 	"github.com/cdc-relay/cdc-relay/internal/config"
@@ -17,12 +15,9 @@ func newLogger(w io.Writer, c config.Log) zerolog.Logger {
 	if err != nil {
 		level = zerolog.InfoLevel // the configuration has checked it
 	}
-	terminal := false
-	if f, ok := w.(*os.File); ok {
-		terminal = isatty.IsTerminal(f.Fd())
-	}
-	if c.Format == "console" || c.Format == "auto" && terminal {
-		w = zerolog.ConsoleWriter{Out: w, NoColor: !terminal, TimeFormat: "15:04:05.000"}
+	tty := terminal(w)
+	if c.Format == "console" || c.Format == "auto" && tty {
+		w = zerolog.ConsoleWriter{Out: w, NoColor: !tty, TimeFormat: "15:04:05.000"}
 	}
 	zerolog.TimeFieldFormat = time.RFC3339Nano
 	return zerolog.New(w).Level(level).With().Timestamp().Logger()

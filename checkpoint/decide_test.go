@@ -47,7 +47,7 @@ func promoted(n int32) Server {
 func creating(r *Row) { r.State, r.Stored = Creating, 0 }
 func retired(r *Row)  { r.State = Retired }
 
-// decideCases has each row of the table in the package's documentation, and what lies next
+// decideCases has each row of the table in the documentation of the package, and what lies next
 // to it.
 var decideCases = []struct {
 	name   string

@@ -3,6 +3,7 @@ package checkpoint
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"strings"
 	"sync"
@@ -17,7 +18,13 @@ import (
 	"github.com/cdc-relay/cdc-relay/wal"
 )
 
-func TestMain(m *testing.M) { envtest.Main(m) }
+// TestMain has the random tests try more than rapid does by itself; -rapid.checks wins.
+func TestMain(m *testing.M) {
+	if err := flag.Set("rapid.checks", "2000"); err != nil {
+		panic(err)
+	}
+	envtest.Main(m)
+}
 
 // tables is a database that has been set up, with a superuser's connection to it and the
 // configuration of a relay whose role has no more rights than setup gives it.

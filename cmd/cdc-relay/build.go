@@ -3,13 +3,180 @@ package main
 import (
 	"context"
 	"errors"
+	"os"
+	"runtime/debug"
+	"time"
 
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/rs/zerolog"
 
+	"github.com/cdc-relay/cdc-relay/checkpoint"
+	"github.com/cdc-relay/cdc-relay/decode/shape"
+	"github.com/cdc-relay/cdc-relay/internal/admin"
+	"github.com/cdc-relay/cdc-relay/internal/catalog"
 	"github.com/cdc-relay/cdc-relay/internal/config"
+	"github.com/cdc-relay/cdc-relay/internal/relay"
+	"github.com/cdc-relay/cdc-relay/shard"
+	"github.com/cdc-relay/cdc-relay/sink"
+	"github.com/cdc-relay/cdc-relay/sink/kafka"
+	"github.com/cdc-relay/cdc-relay/wal"
+)
+
+const (
+	// memoryBase is what the process takes beside the events: runtime, connections, slabs.
+	memoryBase = 24 << 20
+	// leastEvent is the least that an event counts against kafka.buffer_bytes, so that the buffer
+	// bounds their number too.
+	leastEvent = 512
+	// closeTimeout bounds the leave-taking from connections that don't matter any more.
+	closeTimeout = time.Second
 )
 
 // runRelay builds the stages from the configuration and runs them until ctx ends.
-func runRelay(context.Context, config.Config, bool, zerolog.Logger) error {
-	return errors.New("run: the stages are not wired yet")
+func runRelay(ctx context.Context, cfg config.Config, exitOnHalt bool, log zerolog.Logger) error {
+	limitMemory(cfg.Kafka.BufferBytes)
+	rows, err := buildStore(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	var r *relay.Relay
+	server := admin.New(admin.Config{Listen: cfg.Admin.Listen, Log: log, Status: func() relay.Status { return r.Status() }})
+	k := &kafkaSink{}
+	pinner := buildPinner(cfg, rows, k, log)
+	outbox := buildOutbox(cfg, rows)
+	r = relay.New(relay.Config{
+		Slot:        cfg.Slot.Name,
+		Publication: cfg.Publication,
+		Origins:     &relay.Opener{Wal: walConfig(cfg, log), Rows: rows, Slot: cfg.Slot.Name, Publication: cfg.Publication, Outbox: outbox, Log: log},
+		Store:       rows,
+		Catalog:     outbox,
+		Contracts:   pinner,
+		Sink:        func(h sink.Handler) (sink.Sink, error) { return k.open(ctx, cfg, h, log) },
+		Check:       func(ctx context.Context) error { return pinner.Check(ctx, cfg.Topic.Name) },
+		Limits:      checkpoint.Limits{Events: int(cfg.Kafka.BufferBytes / leastEvent), Bytes: cfg.Kafka.BufferBytes},
+		Drain:       cfg.Shutdown.Drain,
+		ExitOnHalt:  exitOnHalt,
+		Log:         log,
+		Events:      server.Events(),
+	})
+	if err := server.Start(ctx); err != nil {
+		return err
+	}
+	err = r.Run(ctx)
+	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+	defer cancel()
+	if cerr := errors.Join(server.Shutdown(closing), rows.Close(closing)); cerr != nil {
+		log.Debug().Err(cerr).Msg("close connections")
+	}
+	return err
+}
+
+// limitMemory tells the runtime what the buffer allows, unless the environment says otherwise: two
+// times the events, once as they are and once encoded.
+func limitMemory(buffer int64) {
+	if os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(2*buffer + memoryBase)
+	}
+}
+
+// buildStore prepares the connection for the relay's own tables. Nothing is connected yet.
+func buildStore(ctx context.Context, cfg config.Config) (*checkpoint.Store, error) {
+	dsn, err := cfg.Postgres.ConnString(ctx)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := pgx.ParseConfig(dsn)
+	if err != nil {
+		return nil, err
+	}
+	return checkpoint.NewStore(checkpoint.StoreConfig{Conn: conn, Schema: cfg.Postgres.Schema, Slot: cfg.Slot.Name, Owner: checkpoint.NewOwner()}), nil
+}
+
+// walConfig gives the settings of a replication connection, with the password of the moment.
+func walConfig(cfg config.Config, log zerolog.Logger) func(context.Context) (wal.Config, error) {
+	return func(ctx context.Context) (wal.Config, error) {
+		dsn, err := cfg.Postgres.ConnString(ctx)
+		if err != nil {
+			return wal.Config{}, err
+		}
+		conn, err := pgconn.ParseConfig(dsn)
+		if err != nil {
+			return wal.Config{}, err
+		}
+		return wal.Config{Conn: conn, Slot: cfg.Slot.Name, Publication: cfg.Publication, Log: log}, nil
+	}
+}
+
+func buildOutbox(cfg config.Config, rows *checkpoint.Store) *relay.Outbox {
+	return &relay.Outbox{
+		DB:          rows,
+		Catalog:     catalog.New(rows, cfg.Postgres.Schema),
+		Publication: cfg.Publication,
+		Tables:      names(cfg.Outbox.Tables),
+		Ignore:      names(cfg.Outbox.IgnoreTables),
+		Shape: shape.Config{
+			Topic:      cfg.Topic.Name,
+			Keys:       shape.KeysMode(cfg.Outbox.Keys),
+			Ordering:   shape.OrderingMode(cfg.Outbox.OrderingKey),
+			Tombstones: cfg.Outbox.Tombstones,
+		},
+	}
+}
+
+func names(tables []config.Table) []catalog.Name {
+	ns := make([]catalog.Name, len(tables))
+	for i, t := range tables {
+		ns[i] = catalog.Name{Schema: t.Schema, Table: t.Name}
+	}
+	return ns
+}
+
+func buildPinner(cfg config.Config, rows *checkpoint.Store, k *kafkaSink, log zerolog.Logger) *relay.Pinner {
+	return &relay.Pinner{
+		Store:      rows,
+		Partitions: k.partitions,
+		Wanted: shard.Contract{
+			PartitionCount: cfg.Partition.Count,
+			Hash:           shard.Hash(cfg.Partition.Hash),
+			Keys:           cfg.Outbox.Keys,
+			OrderingKey:    cfg.Outbox.OrderingKey,
+			ValueFormat:    "raw",
+		},
+		Log: log,
+	}
+}
+
+// kafkaSink is the sink once the relay has opened it.
+type kafkaSink struct{ *kafka.Sink }
+
+func (k *kafkaSink) open(ctx context.Context, cfg config.Config, h sink.Handler, log zerolog.Logger) (sink.Sink, error) {
+	tls, err := cfg.Kafka.TLS.Load()
+	if err != nil {
+		return nil, err
+	}
+	password, err := cfg.Kafka.SASL.Secret()
+	if err != nil {
+		return nil, err
+	}
+	// The relay ends the sink itself, after what is in flight: ctx would cut it off.
+	k.Sink, err = kafka.Open(context.WithoutCancel(ctx), kafka.Config{
+		Brokers:     cfg.Kafka.Brokers,
+		TLS:         tls,
+		SASL:        kafka.SASL{Mechanism: cfg.Kafka.SASL.Mechanism, User: cfg.Kafka.SASL.Username, Password: password.Reveal()},
+		Compression: cfg.Kafka.Compression,
+		Log:         log,
+	}, h)
+	return k.Sink, err
+}
+
+// partitions asks Kafka how many partitions a topic has. A topic that isn't there, or that we may
+// not use, ends a relay at its start.
+func (k *kafkaSink) partitions(ctx context.Context, topic string) (int32, error) {
+	info, err := k.Topic(ctx, topic)
+	var te *kafka.TopicError
+	if errors.As(err, &te) || errors.Is(err, kafka.ErrAuthentication) {
+		return 0, &relay.ContractError{Topic: topic, Reason: err.Error(), Remedy: "create the topic, or correct topic.name, kafka.brokers or the rights"}
+	}
+	return info.Partitions, err
 }

@@ -55,6 +55,9 @@ func (e *ColumnsError) Error() string {
 	return "columns of outbox " + e.Table + ": " + strings.Join(append(causes, e.Wrong...), "; ")
 }
 
+// ExitCode is that of a missing object: a relay with these columns can't go on.
+func (e *ColumnsError) ExitCode() int { return 2 }
+
 // layout is where the columns are in the rows of one relation; -1 where it doesn't have one.
 type layout struct {
 	rel                                  *decode.Relation

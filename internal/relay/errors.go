@@ -1,0 +1,81 @@
+package relay
+
+import (
+	"fmt"
+
+	"github.com/cdc-relay/cdc-relay/decode"
+	"github.com/cdc-relay/cdc-relay/wal"
+)
+
+// HaltError says that the relay gave up because an event can't be published and nothing may
+// pass it.
+type HaltError struct {
+	Position wal.Position
+	Cause    error
+}
+
+func (e *HaltError) Error() string {
+	return fmt.Sprintf("halted at position %s: %v", e.Position, e.Cause)
+}
+
+func (e *HaltError) Unwrap() error { return e.Cause }
+
+// Hint is what an operator can do.
+func (e *HaltError) Hint() string {
+	return "correct the cause (a limit of the topic, or the row's content in a later event); nothing after this event has been confirmed"
+}
+
+// ExitCode is that of a halt under --exit-on-halt.
+func (e *HaltError) ExitCode() int { return 5 }
+
+// UnackedError says that a stop had to leave events behind. They will be published again.
+type UnackedError struct {
+	Events int
+	From   wal.LSN
+	Cause  error
+}
+
+func (e *UnackedError) Error() string {
+	s := fmt.Sprintf("stopped with %d events that will repeat, from %s on", e.Events, e.From)
+	if e.Cause != nil {
+		s += ": " + e.Cause.Error()
+	}
+	return s
+}
+
+func (e *UnackedError) Unwrap() error { return e.Cause }
+
+// Hint is what an operator can do.
+func (e *UnackedError) Hint() string {
+	return "nothing is lost; raise shutdown.drain where Kafka needs longer"
+}
+
+// ExitCode is that of unacknowledged events left.
+func (e *UnackedError) ExitCode() int { return 1 }
+
+// StartError says that the stored position, as returned with the owner token, lies before the
+// start: streaming from there would skip events.
+type StartError struct {
+	Slot          string
+	Start, Stored wal.LSN
+}
+
+func (e *StartError) Error() string {
+	return fmt.Sprintf("start on slot %q at %s: the stored position is %s, so this start would skip what lies between", e.Slot, e.Start, e.Stored)
+}
+
+// ExitCode is that of a slot whose position can't be trusted.
+func (e *StartError) ExitCode() int { return 4 }
+
+// goneError says that rows came of a relation that can't be judged, since it doesn't exist any more.
+type goneError struct{ rel decode.Relation }
+
+func (e *goneError) Error() string {
+	return fmt.Sprintf("insert into %s.%s (oid %d), which does not exist any more, so it can't be told whether it is the outbox or a partition of it",
+		e.rel.Schema, e.rel.Name, e.rel.ID)
+}
+
+// Hint is what an operator can do.
+func (e *goneError) Hint() string {
+	return "name it in outbox.ignore_tables to step over its rows"
+}

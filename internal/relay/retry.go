@@ -1,0 +1,74 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// coder is an error that knows the exit code it ends the process with. Such an error is
+// final: trying again can't mend it.
+type coder interface{ ExitCode() int }
+
+// refusedError is an answer of Postgres that no retry changes: a missing object, database or
+// privilege, or a refused login.
+type refusedError struct{ error }
+
+func (e refusedError) Unwrap() error { return e.error }
+func (e refusedError) ExitCode() int { return 2 }
+
+// final returns err as an error with an exit code where it must end the relay, and nil where
+// trying again may help.
+func final(err error) error {
+	var c coder
+	if errors.As(err, &c) {
+		return err
+	}
+	var pg *pgconn.PgError
+	if !errors.As(err, &pg) {
+		return nil
+	}
+	// Classes of SQLSTATE: 28 invalid authorization, 3D and 3F invalid catalog or schema name,
+	// 42 syntax error or access rule violation (missing objects and privileges among them).
+	for _, class := range []string{"28", "3D", "3F", "42"} {
+		if strings.HasPrefix(pg.Code, class) {
+			return refusedError{err}
+		}
+	}
+	return nil
+}
+
+// pace is how the relay waits between tries: soon at first, since most faults are short, and at
+// most every 5 s, since an outage must not be prolonged by us.
+func pace() *backoff.ExponentialBackOff {
+	b := backoff.NewExponentialBackOff()
+	b.InitialInterval = 100 * time.Millisecond
+	b.Multiplier = 2
+	b.RandomizationFactor = 0.2
+	b.MaxInterval = 5 * time.Second
+	return b
+}
+
+// retry asks until there is an answer, ctx ends, or the error is final.
+func retry[T any](ctx context.Context, what string, notify func(error), ask func() (T, error)) (T, error) {
+	v, err := backoff.Retry(ctx, func() (T, error) {
+		v, err := ask()
+		if err == nil {
+			return v, nil
+		}
+		err = fmt.Errorf("%s: %w", what, err)
+		if f := final(err); f != nil {
+			return v, backoff.Permanent(f)
+		}
+		return v, err
+	}, backoff.WithBackOff(pace()), backoff.WithMaxElapsedTime(0), backoff.WithNotify(func(err error, _ time.Duration) { notify(err) }))
+	if ctx.Err() != nil && err != nil {
+		return v, context.Cause(ctx)
+	}
+	return v, err
+}

@@ -1,0 +1,93 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/cdc-relay/cdc-relay/checkpoint"
+	"github.com/cdc-relay/cdc-relay/wal"
+)
+
+// saves remembers how the writing of the stored position goes, across sessions.
+type saves struct {
+	mu      sync.Mutex
+	at      wal.LSN   // the confirmed position when it last moved
+	failing time.Time // since when it fails; zero while it works
+	failure error
+	moved   time.Time // when the confirmed position last moved, or was last found complete
+}
+
+// keepSaving stores the confirmed position as it moves, until ctx ends. It returns an error only
+// when this relay no longer owns the slot's row.
+func (r *Relay) keepSaving(ctx context.Context, t *checkpoint.Tracker) error {
+	tick := time.NewTicker(saveEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		confirmed, events := t.Progress()
+		r.noteProgress(t, confirmed)
+		if !checkpoint.DueToSave(r.stored.Stored(), confirmed, events > r.storedEvents.Load()) {
+			continue
+		}
+		writing, cancel := context.WithTimeout(ctx, saveTimeout)
+		err := r.save(writing, t)
+		cancel()
+		if errors.Is(err, checkpoint.ErrOwnerLost) {
+			return err
+		}
+	}
+}
+
+// save stores the confirmed position durably and lets wal confirm it to Postgres, in this order.
+func (r *Relay) save(ctx context.Context, t *checkpoint.Tracker) error {
+	confirmed, events := t.Progress()
+	if confirmed > r.stored.Stored() {
+		err := r.cfg.Store.Save(ctx, confirmed)
+		r.noteSave(err)
+		if err != nil {
+			return fmt.Errorf("store position %s of slot %q: %w", confirmed, r.cfg.Slot, err)
+		}
+		r.stored.set(confirmed)
+		if r.cfg.Events.CheckpointWrite != nil {
+			r.cfg.Events.CheckpointWrite()
+		}
+	}
+	r.storedEvents.Store(events)
+	return nil
+}
+
+// noteSave logs when the writing begins to fail and when it works again.
+func (r *Relay) noteSave(err error) {
+	s := &r.saves
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.failure = err
+	switch {
+	case err == nil && !s.failing.IsZero():
+		r.cfg.Log.Info().Msg("the stored position can be written again")
+		s.failing = time.Time{}
+	case err != nil && s.failing.IsZero():
+		s.failing = r.cfg.Now()
+		r.cfg.Log.Error().Err(err).Msg("the stored position can't be written; publishing goes on, but a crash would repeat more and more")
+		if r.cfg.Events.Reconnect != nil {
+			r.cfg.Events.Reconnect("sql")
+		}
+	}
+}
+
+func (r *Relay) noteProgress(t *checkpoint.Tracker, confirmed wal.LSN) {
+	n, _ := t.InFlight()
+	s := &r.saves
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if confirmed > s.at || n == 0 {
+		s.at, s.moved = confirmed, r.cfg.Now()
+	}
+}

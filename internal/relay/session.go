@@ -1,0 +1,162 @@
+package relay
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/cdc-relay/cdc-relay/checkpoint"
+	"github.com/cdc-relay/cdc-relay/wal"
+)
+
+// settleWait is how long the end of a session waits for what is in flight, so that its acks can
+// still be stored: what is stored doesn't repeat. An outage of Kafka may outlast it.
+const settleWait = 10 * time.Second
+
+// session is one replication connection, from its opening to its end. ctx ends it gently (at a
+// transaction's end, with everything acknowledged), hard ends it at once. It returns nil only
+// after a gentle end that left nothing behind.
+func (r *Relay) session(ctx context.Context) error {
+	hard := r.hard
+	opening, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(hard, cancel)()
+	src, origin, err := r.start(opening)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil // asked to stop before anything was under way
+		}
+		return err
+	}
+	defer r.leave(src)
+
+	streaming, stopStream := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopStream()
+	work, fail := context.WithCancelCause(hard)
+	defer fail(nil)
+	batches := make(chan *wal.Batch, batchesAhead)
+	streamed := make(chan error, 1)
+	go func() {
+		err := src.Run(streaming, &r.stored, batches)
+		if err != nil {
+			fail(err)
+		}
+		streamed <- err
+	}()
+
+	tracker, err := r.pump(ctx, work, origin, batches, fail)
+	if tracker != nil {
+		if serr := r.settle(ctx, tracker, err); err == nil {
+			err = serr
+		}
+	}
+	stopStream()
+	drainBatches(batches)
+	if serr := <-streamed; err == nil && serr != nil {
+		err = serr
+		if ctx.Err() != nil { // everything is stored: the final status is a courtesy
+			r.cfg.Log.Warn().Err(serr).Msg("the final status may not have reached Postgres; the stored position holds")
+			err = nil
+		}
+	}
+	return err
+}
+
+// start opens a connection, starts the stream where Origins decided, and takes the owner token, in
+// this order: whoever holds the slot is the only one who can take it.
+func (r *Relay) start(ctx context.Context) (Source, Origin, error) {
+	src, origin, err := r.cfg.Origins.Open(ctx)
+	if err != nil {
+		return nil, origin, err
+	}
+	if err := src.Start(ctx, origin.Start); err != nil {
+		r.leave(src)
+		return nil, origin, err
+	}
+	stored, err := r.cfg.Store.Take(ctx)
+	if err == nil && stored < origin.Start {
+		err = &StartError{Slot: r.cfg.Slot, Start: origin.Start, Stored: stored}
+	}
+	if err != nil {
+		r.leave(src)
+		return nil, origin, err
+	}
+	r.stored.set(stored)
+	r.source.Store(&sourceBox{src})
+	return src, origin, nil
+}
+
+// leave drops a connection. That it can't be closed in good order changes nothing.
+func (r *Relay) leave(src Source) {
+	if err := src.Close(); err != nil {
+		r.cfg.Log.Debug().Err(err).Msg("close the replication connection")
+	}
+}
+
+// pump publishes what comes until the session ends. The tracker is nil when it ended before
+// anything was published.
+func (r *Relay) pump(ctx, work context.Context, origin Origin, in <-chan *wal.Batch, fail context.CancelCauseFunc) (*checkpoint.Tracker, error) {
+	// What an earlier session left in flight is settled first: its order comes before what is
+	// read now, and its acks belong to its own tracker. The slot is held meanwhile.
+	if err := r.flush(ctx, work); err != nil {
+		return nil, err
+	}
+	tracker := checkpoint.NewTracker(origin.Start, r.cfg.Limits)
+	r.handler.tracker.Store(tracker)
+	r.storedEvents.Store(0)
+	r.enter(PhaseStreaming, "")
+
+	saving, stopSaving := context.WithCancel(work)
+	saved := make(chan struct{})
+	go func() {
+		defer close(saved)
+		if err := r.keepSaving(saving, tracker); err != nil {
+			fail(err)
+		}
+	}()
+	err := newPump(&r.cfg, r.sink, r.gate, tracker, origin, ctx.Done()).run(work, in)
+	stopSaving()
+	<-saved
+	if err == nil && ctx.Err() == nil {
+		err = context.Cause(work) // the stream ended by itself
+		if err == nil {
+			err = fmt.Errorf("stream from slot %q: ended without an error", r.cfg.Slot)
+		}
+	}
+	return tracker, err
+}
+
+// flush waits for what is in flight: until it is settled, the session fails, or a stop that has no
+// session to finish comes.
+func (r *Relay) flush(ctx, work context.Context) error {
+	if err := r.sink.Flush(work); err != nil {
+		if cause := context.Cause(work); cause != nil {
+			return cause
+		}
+		return fmt.Errorf("flush the sink: %w", err)
+	}
+	return nil
+}
+
+// settle waits for the acks of what the session produced and stores the position they allow.
+func (r *Relay) settle(ctx context.Context, tracker *checkpoint.Tracker, failed error) error {
+	waiting, cancel := context.WithCancel(r.hard)
+	defer cancel()
+	if failed != nil && ctx.Err() == nil {
+		defer time.AfterFunc(settleWait, cancel).Stop()
+	}
+	err := r.flush(ctx, waiting)
+	storing, cancelStore := context.WithTimeout(context.WithoutCancel(ctx), saveTimeout)
+	defer cancelStore()
+	if serr := r.save(storing, tracker); serr != nil && err == nil {
+		err = serr
+	}
+	return err
+}
+
+// drainBatches gives back what nobody will read. The stream closes the channel when it ends.
+func drainBatches(in <-chan *wal.Batch) {
+	for b := range in {
+		b.Release()
+	}
+}

@@ -1,0 +1,12 @@
+// Package crash kills relay, Postgres and broker under traffic, round after round, and has the oracle
+// judge what came of it.
+package crash
+
+import (
+	"testing"
+
+	"github.com/cdc-relay/cdc-relay/internal/devenv/envtest"
+	"github.com/cdc-relay/cdc-relay/test/lab"
+)
+
+func TestMain(m *testing.M) { envtest.Main(m, lab.Cleanup) }

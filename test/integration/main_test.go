@@ -1,0 +1,12 @@
+// Package integration holds the cases that a relay of this kind has failed at in the field, each as
+// a test of the real binary on a real Postgres and a real Kafka.
+package integration
+
+import (
+	"testing"
+
+	"github.com/cdc-relay/cdc-relay/internal/devenv/envtest"
+	"github.com/cdc-relay/cdc-relay/test/lab"
+)
+
+func TestMain(m *testing.M) { envtest.Main(m, lab.Cleanup) }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/cdc-relay/cdc-relay/decode/shape"
 	"github.com/cdc-relay/cdc-relay/sink"
@@ -30,7 +31,8 @@ type traffic struct {
 	last    map[int32]uint64 // ticket of the last settled event, by partition
 	refused map[uint64]error // tickets settled by a verdict
 	asked   int
-	topics  []error
+	total   int         // settled events
+	halt    func(error) // called when a topic is reported
 	faults  []string
 }
 
@@ -108,7 +110,28 @@ func (t *traffic) take(ctx context.Context, limit int) error {
 		t.room.Wait()
 	}
 	t.open++
-	return ctx.Err()
+	return context.Cause(ctx)
+}
+
+// watch calls halt when nothing is settled for so long, until ctx ends.
+func (t *traffic) watch(ctx context.Context, long time.Duration) {
+	tick := time.NewTicker(long)
+	defer tick.Stop()
+	last := -1
+	for {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+		t.mu.Lock()
+		total, open := t.total, t.open
+		t.mu.Unlock()
+		if total == last && open > 0 {
+			t.halt(fmt.Errorf("none of %d open events was settled for %s", open, long))
+		}
+		last = total
+	}
 }
 
 // restart forgets what a closed sink reported about events that it will be given again, and
@@ -149,10 +172,8 @@ func (t *traffic) Reject(_ context.Context, r *sink.Record, cause error) (sink.V
 }
 
 // Topic implements sink.Handler.
-func (t *traffic) Topic(_ string, err error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.topics = append(t.topics, err)
+func (t *traffic) Topic(topic string, err error) {
+	t.halt(fmt.Errorf("topic %q was reported: %w", topic, err))
 }
 
 // settle books one event. The caller holds mu.
@@ -163,5 +184,6 @@ func (t *traffic) settle(r *sink.Record) {
 	t.last[r.Partition] = r.Ticket
 	t.settled[r.Ticket-1] = true
 	t.open--
+	t.total++
 	t.room.Signal()
 }

@@ -41,6 +41,17 @@ var codes = []*kerr.Error{
 	kerr.UnknownServerError,
 }
 
+// inARow is how often at most a code is the answer to the requests for the same partitions,
+// one after the other. CORRUPT_MESSAGE comes so often that a sink which splits a batch for it
+// gets down to single records; UNKNOWN_TOPIC_OR_PARTITION not so often that the topic would
+// rightly be taken for missing.
+func inARow(c *kerr.Error) int {
+	if c == kerr.CorruptMessage {
+		return 16
+	}
+	return 4
+}
+
 // fates are the kinds that the wire brings about.
 var fates = map[string]struct {
 	fate fate
@@ -86,7 +97,6 @@ type weather struct {
 type coded struct {
 	kind   string
 	handle *kfake.FaultHandle
-	booked bool
 }
 
 func newWeather(c *kfake.Cluster, w *wire, topic string, partitions int32, seed uint64) *weather {
@@ -169,8 +179,9 @@ func (w *weather) replace(node int32) error {
 	return err
 }
 
-// answer makes kfake answer the next batch of one of some partitions with a code. The other
-// batches of that request get through, so one request has both outcomes.
+// answer makes kfake answer the batches of some partitions in the next request, or the next
+// few, with a code. The other batches of those requests get through, so that one request has
+// both outcomes.
 func (w *weather) answer(kind string) {
 	i := slices.IndexFunc(codes, func(c *kerr.Error) bool { return kindCode+c.Message == kind })
 	var some []int32
@@ -178,7 +189,8 @@ func (w *weather) answer(kind string) {
 		some = append(some, int32(p))
 	}
 	h := w.cluster.Fault(kfake.Fault{
-		Keys: []kmsg.Key{kmsg.Produce}, Topic: w.topic, Partitions: some, Err: codes[i], Count: 1,
+		Keys: []kmsg.Key{kmsg.Produce}, Topic: w.topic, Partitions: some, Err: codes[i],
+		Count: 1 + w.rng.IntN(inARow(codes[i])),
 	})
 	w.add(0, 1, kind)
 	w.codes = append(w.codes, coded{kind: kind, handle: h})
@@ -198,13 +210,13 @@ func (w *weather) settle(ctx context.Context, n int) error {
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
 	for {
-		for i := range w.codes {
-			if c := &w.codes[i]; !c.booked && c.handle.Hits() > 0 {
-				c.booked = true
+		w.codes = slices.DeleteFunc(w.codes, func(c coded) bool {
+			struck := c.handle.Hits() > 0
+			if struck {
 				w.add(1, -1, c.kind)
 			}
-		}
-		w.codes = slices.DeleteFunc(w.codes, func(c coded) bool { return c.booked })
+			return struck
+		})
 		w.mu.Lock()
 		pending := w.pending
 		w.mu.Unlock()

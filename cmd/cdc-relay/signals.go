@@ -32,8 +32,9 @@ func (a *app) signals(parent context.Context) (context.Context, func()) {
 // onSignals ends the context at the first signal and calls second at the second.
 func onSignals(parent context.Context, c <-chan os.Signal, second func()) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(parent)
-	done := make(chan struct{})
+	done, ended := make(chan struct{}), make(chan struct{})
 	go func() {
+		defer close(ended)
 		select {
 		case s := <-c:
 			cancel(stopped{s})
@@ -49,6 +50,7 @@ func onSignals(parent context.Context, c <-chan os.Signal, second func()) (conte
 	return ctx, func() {
 		close(done)
 		cancel(nil)
+		<-ended // so that a late signal finds nobody
 	}
 }
 

@@ -104,8 +104,8 @@ func TestMistakesInEnvironment(t *testing.T) {
 	}{
 		{[]string{"CDC_RELAY_TOPIC=a"}, []string{"configuration: CDC_RELAY_TOPIC (environment): is no variable of cdc-relay | did you mean CDC_RELAY_TOPIC_NAME?"}},
 		{[]string{"CDC_RELAY_KAFKA_BROKER=a:1"}, []string{"configuration: CDC_RELAY_KAFKA_BROKER (environment): is no variable of cdc-relay | did you mean CDC_RELAY_KAFKA_BROKERS?"}},
-		{[]string{"CDC_RELAY_PORT=9464"}, []string{"configuration: CDC_RELAY_PORT (environment): is no variable of cdc-relay | did you mean CDC_RELAY_CONFIG?"}},
-		{[]string{"CDC_RELAY_FOO="}, []string{"configuration: CDC_RELAY_FOO (environment): is no variable of cdc-relay | did you mean CDC_RELAY_CONFIG?"}},
+		{[]string{"CDC_RELAY_PORT=9464"}, []string{"configuration: CDC_RELAY_PORT (environment): is no variable of cdc-relay | did you mean CDC_RELAY_SLOT_NAME?"}},
+		{[]string{"CDC_RELAY_FOO="}, []string{"configuration: CDC_RELAY_FOO (environment): is no variable of cdc-relay | did you mean CDC_RELAY_ON_REJECT_POLICY?"}},
 		{[]string{"CDC_RELAY_OUTBOX_MAPPING=a"}, []string{"configuration: CDC_RELAY_OUTBOX_MAPPING (environment): is no variable of cdc-relay | did you mean CDC_RELAY_OUTBOX_TABLES?"}},
 		{[]string{"PARTITION_COUNT=twelve"}, []string{`configuration: partition.count "twelve" (variable PARTITION_COUNT): is not a whole number | give a whole number from 1 to 100000`}},
 		{[]string{"CDC_RELAY_REPLAY_WINDOW=1h"}, []string{`configuration: replay.window "1h" (variable CDC_RELAY_REPLAY_WINDOW): is not supported yet | leave it out`}},

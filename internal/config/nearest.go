@@ -10,8 +10,10 @@ func nearest(name string, candidates []string) string {
 	for _, c := range candidates {
 		lc := strings.ToLower(c)
 		d := distance(lower, lc)
-		if strings.HasPrefix(lc, lower) {
-			d = min(d, 1)
+		for i, r := range lc {
+			if r == '.' || r == '_' {
+				d = min(d, 1+distance(lower, lc[:i]))
+			}
 		}
 		if i := strings.LastIndexByte(lc, '.'); i >= 0 && !strings.Contains(lower, ".") {
 			d = min(d, 1+distance(lower, lc[i+1:]))

@@ -57,7 +57,7 @@ func TestParseFrameRefuses(t *testing.T) {
 	}
 }
 
-// pglogrepl reads the same messages with code of its own.
+// pglogrepl reads the same messages with code of its own. Its clock overflows in 2292.
 func FuzzParseFrame(f *testing.F) {
 	f.Add(dataMessage(1, 2, 3, "B"))
 	f.Add(keepalive(1, 2, 1))
@@ -71,15 +71,16 @@ func FuzzParseFrame(f *testing.F) {
 		if err != nil {
 			return
 		}
+		clock := got.At.Year() > 1800 && got.At.Year() < 2200
 		if got.Data == nil {
 			k, err := pglogrepl.ParsePrimaryKeepaliveMessage(b[1:])
-			if err != nil || LSN(k.ServerWALEnd) != got.End || k.ReplyRequested != reply && b[17] <= 1 || !k.ServerTime.Equal(got.At) {
+			if err != nil || LSN(k.ServerWALEnd) != got.End || k.ReplyRequested != reply && b[17] <= 1 || clock && !k.ServerTime.Equal(got.At) {
 				t.Fatalf("%+v, %v; the reference says %+v, %v", got, reply, k, err)
 			}
 			return
 		}
 		x, err := pglogrepl.ParseXLogData(b[1:])
-		if err != nil || LSN(x.WALStart) != got.End || !x.ServerTime.Equal(got.At) || !bytes.Equal(x.WALData, got.Data) {
+		if err != nil || LSN(x.WALStart) != got.End || clock && !x.ServerTime.Equal(got.At) || !bytes.Equal(x.WALData, got.Data) {
 			t.Fatalf("%+v; the reference says %+v, %v", got, x, err)
 		}
 	})

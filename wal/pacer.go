@@ -6,9 +6,9 @@ const (
 	// pause is how long a read is put off under load.
 	pause = time.Millisecond
 	// paceWindow is how long a load must last, and paceRate what it must be in bytes per
-	// second: below some 10,000 rows a second there is nothing to win.
+	// second: below some 20,000 rows a second there is nothing to win.
 	paceWindow = 8 * time.Millisecond
-	paceRate   = 4 << 20
+	paceRate   = 8 << 20
 )
 
 // pacer lets the socket fill under load. The server sends row by row, and a reader that is fast

@@ -132,24 +132,26 @@ func (r *receiver) other(kind byte, body []byte) error {
 // take returns the frames since the last call as a batch, nil where there are none, and makes
 // room for the next read.
 func (r *receiver) take() *Batch {
-	rest := r.b.slab[r.r:r.w]
-	if len(r.b.Frames) == 0 {
-		if r.need <= len(r.b.slab) {
-			r.w = copy(r.b.slab, rest)
-			r.r = 0
-			return nil
+	var full *Batch
+	switch {
+	case len(r.b.Frames) > 0:
+		full = r.b
+	case r.need <= len(r.b.slab):
+		if r.r > 0 { // a large message in many reads must not be moved for each
+			r.move(r.b)
 		}
-		big := r.pool.get(r.need)
-		r.w = copy(big.slab, rest)
-		r.b.Release()
-		r.b, r.r = big, 0
 		return nil
+	default: // only a message that doesn't fit
+		defer r.b.Release()
 	}
-	full := r.b
-	r.b = r.pool.get(r.need)
-	r.w = copy(r.b.slab, rest)
-	r.r = 0
+	r.move(r.pool.get(r.need))
 	return full
+}
+
+// move goes on in b, with what is not parsed.
+func (r *receiver) move(b *Batch) {
+	r.w = copy(b.slab, r.b.slab[r.r:r.w])
+	r.b, r.r = b, 0
 }
 
 // full tells whether the slab has no room for the rest of the message that it ends in.

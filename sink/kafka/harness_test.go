@@ -147,6 +147,16 @@ func (h *recorder) await(ctx context.Context, what string, cond func() bool) {
 	}
 }
 
+// poll waits until cond is true.
+func poll(t testing.TB, ctx context.Context, what string, cond func() bool) {
+	t.Helper()
+	for !cond() {
+		if !pause(ctx, time.Millisecond) {
+			t.Fatalf("waiting for %s: %v", what, ctx.Err())
+		}
+	}
+}
+
 // record is number n of a test.
 func record(topic string, partition int32, n int) *sink.Record {
 	return &sink.Record{
@@ -197,14 +207,21 @@ func flush(t testing.TB, ctx context.Context, s *Sink) {
 	}
 }
 
-// readAll reads what the topic holds, per partition in order.
-func readAll(t testing.TB, ctx context.Context, addrs []string, topic string) map[int32][]*kgo.Record {
+// client is a client of another make.
+func client(t testing.TB, addrs []string) *kgo.Client {
 	t.Helper()
 	cl, err := kgo.NewClient(kgo.SeedBrokers(addrs...))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer cl.Close()
+	t.Cleanup(cl.Close)
+	return cl
+}
+
+// readAll reads what the topic holds, per partition in order.
+func readAll(t testing.TB, ctx context.Context, addrs []string, topic string) map[int32][]*kgo.Record {
+	t.Helper()
+	cl := client(t, addrs)
 	ends, err := endOffsets(ctx, cl, topic)
 	if err != nil {
 		t.Fatal(err)

@@ -106,7 +106,7 @@ func (p *partition) perform() {
 			s.stats.rejected.Add(1)
 			r, cause := a.batch.records[0], rejectedError(a.batch.records[0], a)
 			p.log().Warn().Err(cause).Msg("record is refused; asking what to do")
-			s.spawn(func() { p.judge(s.rejectCtx, r, cause) })
+			s.reports.push(report{p: p, refused: r, err: cause}) // behind the acks before it
 		case actSettled:
 			a.batch.free()
 			p.settle(1)

@@ -1,7 +1,6 @@
 package kafka
 
 import (
-	"context"
 	"sync"
 
 	"github.com/cdc-relay/cdc-relay/sink"
@@ -18,13 +17,16 @@ type reporter struct {
 	ended bool
 }
 
-// report is either acknowledged records, whose batch is freed behind them, or a topic's state.
+// report is acknowledged records, whose batch is freed behind them; a record that is refused
+// for a cause; or a topic's state.
 type report struct {
 	p     *partition
 	batch *batch
 
+	refused *sink.Record
+	err     error
+
 	topic string
-	err   error
 }
 
 func newReporter(h sink.Handler) *reporter {
@@ -54,7 +56,7 @@ func (r *reporter) run() {
 		ended := r.ended
 		r.mu.Unlock()
 		for i := range work {
-			r.tell(&work[i])
+			r.tell(work[i])
 		}
 		clear(work)
 		if len(work) > 0 {
@@ -67,8 +69,12 @@ func (r *reporter) run() {
 	}
 }
 
-func (r *reporter) tell(x *report) {
-	if x.batch == nil {
+func (r *reporter) tell(x report) {
+	switch {
+	case x.refused != nil:
+		x.p.sink.spawn(func() { x.p.judge(x.refused, x.err) })
+		return
+	case x.batch == nil:
 		r.h.Topic(x.topic, x.err)
 		return
 	}
@@ -81,7 +87,8 @@ func (r *reporter) tell(x *report) {
 
 // judge asks for the verdict on a record that is refused, on a goroutine of its own: the
 // caller may take as long as it likes, and other partitions may ask meanwhile.
-func (p *partition) judge(ctx context.Context, r *sink.Record, cause error) {
+func (p *partition) judge(r *sink.Record, cause error) {
+	ctx := p.sink.rejectCtx
 	v, err := p.sink.h.Reject(ctx, r, cause)
 	if err != nil && ctx.Err() == nil {
 		p.log().Error().Err(err).Str("event", r.DedupeKey).Msg("verdict on a refused record failed; it is asked again")

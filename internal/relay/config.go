@@ -104,9 +104,11 @@ const (
 	storeRed = time.Minute
 	// saveTimeout bounds one write of the stored position.
 	saveTimeout = 5 * time.Second
-	// saveEvery is how often the writing of the position is considered; at most one write
-	// in that time.
+	// saveEvery is the least time between two writes of the position, saveLook how often one is
+	// considered: the first write of a session comes soon, so that a relay that dies again and
+	// again gets on all the same.
 	saveEvery = time.Second
+	saveLook  = 100 * time.Millisecond
 	// checkFirst is how long the first session waits for the answer of Check, so that a relay that
 	// can't work makes no slot; an outage of Kafka must not keep it from the slot for longer.
 	checkFirst = 3 * time.Second

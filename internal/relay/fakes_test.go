@@ -84,7 +84,7 @@ func message(transactional byte, prefix string) wal.Frame {
 type source struct {
 	frames []wal.Frame
 	fail   error         // what Run returns after the frames; nil: it stays until ctx ends
-	hold   chan struct{} // nil or closed before the failure is reported
+	pace   time.Duration // between two frames
 
 	mu      sync.Mutex
 	started wal.LSN
@@ -99,6 +99,7 @@ func (s *source) Close() error                                 { s.mu.Lock(); de
 func (s *source) Run(ctx context.Context, st wal.Stored, out chan<- *wal.Batch) error {
 	defer close(out)
 	for _, f := range s.frames {
+		<-time.After(s.pace)
 		select {
 		case out <- &wal.Batch{Frames: []wal.Frame{f}}:
 		case <-ctx.Done():
@@ -107,9 +108,6 @@ func (s *source) Run(ctx context.Context, st wal.Stored, out chan<- *wal.Batch) 
 		}
 	}
 	if s.fail != nil {
-		if s.hold != nil {
-			<-s.hold
-		}
 		return s.fail
 	}
 	<-ctx.Done()

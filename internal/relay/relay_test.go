@@ -93,10 +93,7 @@ func TestPublishesAndStoresTheEndOfTheCommit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := rig(t, nil, &source{frames: script(begin(20), outbox, insert(1, order("1", "a")), insert(1, order("2", "b")), commit(20, 28))})
 		b.run(t)
-		if got := b.store.at(); got != 10 {
-			t.Errorf("stored %s before a second has passed, want 0/A", got)
-		}
-		time.Sleep(saveEvery)
+		time.Sleep(saveLook)
 		synctest.Wait()
 		if got := b.store.at(); got != 28 {
 			t.Errorf("stored %s, want the end LSN 0/1C", got)
@@ -353,6 +350,31 @@ func TestKafkaThatIsAwayDoesNotHoldUpTheStream(t *testing.T) {
 		time.Sleep(time.Minute)
 		if s := b.Status(); !s.Ready {
 			t.Errorf("status %+v, want ready", s)
+		}
+		if err := b.end(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestPositionIsWrittenAtMostOnceASecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src := &source{frames: script(outbox), pace: 10 * time.Millisecond}
+		for i := range wal.LSN(1000) {
+			at := 100 + 10*i
+			src.frames = append(src.frames, script(begin(at), insert(1, order("1", "a")), commit(at, at+8))...)
+		}
+		b := rig(t, nil, src)
+		b.run(t)
+		time.Sleep(saveLook)
+		synctest.Wait()
+		if n := len(b.store.saves); n != 1 {
+			t.Errorf("%d writes in the first 100 ms, want one: a relay that dies again and again must get on", n)
+		}
+		time.Sleep(20 * time.Second)
+		synctest.Wait()
+		if n := len(b.store.saves); n < 15 || n > 21 {
+			t.Errorf("%d writes in 20 s of traffic, want one a second", n)
 		}
 		if err := b.end(); err != nil {
 			t.Error(err)

@@ -23,8 +23,9 @@ type saves struct {
 // keepSaving stores the confirmed position as it moves, until ctx ends. It returns an error only
 // when this relay no longer owns the slot's row.
 func (r *Relay) keepSaving(ctx context.Context, t *checkpoint.Tracker) error {
-	tick := time.NewTicker(saveEvery)
+	tick := time.NewTicker(saveLook)
 	defer tick.Stop()
+	var wrote time.Time
 	for {
 		select {
 		case <-ctx.Done():
@@ -33,9 +34,11 @@ func (r *Relay) keepSaving(ctx context.Context, t *checkpoint.Tracker) error {
 		}
 		confirmed, events := t.Progress()
 		r.noteProgress(t, confirmed)
-		if !checkpoint.DueToSave(r.stored.Stored(), confirmed, events > r.storedEvents.Load()) {
+		now := r.cfg.Now()
+		if now.Sub(wrote) < saveEvery || !checkpoint.DueToSave(r.stored.Stored(), confirmed, events > r.storedEvents.Load()) {
 			continue
 		}
+		wrote = now
 		writing, cancel := context.WithTimeout(ctx, saveTimeout)
 		err := r.save(writing, t)
 		cancel()

@@ -84,9 +84,11 @@ func TestKill(t *testing.T) {
 	}
 }
 
-// progress waits until the relay publishes, so that the next kill falls into traffic.
+// progress waits until the relay has published and stored more, so that the next kill falls into
+// traffic.
 func progress(t *testing.T, l *lab.Lab) {
 	t.Helper()
+	l.WaitStored(l.Stored() + 1)
 	l.WaitRecords(l.Records() + 200)
 }
 
@@ -129,7 +131,7 @@ func judge(t *testing.T, l *lab.Lab, crimes []crime, records int) {
 		}
 	}
 	for i, c := range crimes {
-		t.Logf("%-12s %6d events unconfirmed", c.what, unconfirmed[i])
+		t.Logf("%-12s %6d events unconfirmed past %s", c.what, unconfirmed[i], c.stored)
 		if unconfirmed[i] == 0 {
 			t.Errorf("%s: nothing was unconfirmed, so the round proves nothing", c.what)
 		}

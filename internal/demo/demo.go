@@ -14,7 +14,8 @@ import (
 type Options struct {
 	// Events is how many the order service writes; 0 is 20,000, or Rate times For.
 	Events int
-	// Rate, in events per second, slows the service down; 0 is as fast as it can.
+	// Rate, in events per second, slows the service down; 0 is as fast as it can, but over
+	// three seconds at least, so that the kill falls into the traffic.
 	Rate float64
 	// For makes it a load test of that length: it needs a Rate, has no kill, and measures
 	// the latency from commit to consumer.
@@ -38,7 +39,7 @@ type Options struct {
 	// JSON prints the verdict as one JSON object.
 	JSON bool
 
-	stall time.Duration // tests shorten it
+	stall, writing time.Duration // tests shorten them
 }
 
 const (
@@ -57,10 +58,18 @@ func Run(ctx context.Context, o Options) (Verdict, error) {
 	defer c.close()
 	env, err := open(ctx, o, c)
 	if err != nil {
-		return Verdict{}, err
+		return Verdict{}, interrupted(ctx, err)
 	}
 	v, err := runIn(ctx, o, c, env)
-	return v, errors.Join(err, env.close())
+	return v, errors.Join(interrupted(ctx, err), env.close())
+}
+
+// interrupted puts an early end of ctx in the place of the errors that it led to.
+func interrupted(ctx context.Context, err error) error {
+	if err == nil || ctx.Err() == nil {
+		return err
+	}
+	return fmt.Errorf("the demo was interrupted: %w", context.Cause(ctx))
 }
 
 // complete checks the options and fills in the defaults.
@@ -85,6 +94,9 @@ func (o *Options) complete() error {
 	}
 	if o.stall == 0 {
 		o.stall = stallLimit
+	}
+	if o.writing == 0 {
+		o.writing = writeTime
 	}
 	if o.Out == nil {
 		o.Out = io.Discard
@@ -122,7 +134,7 @@ func runIn(ctx context.Context, o Options, c *console, env *environment) (Verdic
 	if err := v.print(o.Out, o.JSON, o.Color); err != nil {
 		return v, fmt.Errorf("print the verdict: %w", err)
 	}
-	if o.Keep {
+	if o.Keep && ctx.Err() == nil {
 		fmt.Fprintf(o.Progress, "\nThe servers stay up until Ctrl-C:\n  DATABASE_URL=%s\n  KAFKA_BROKERS=%s\n  topic %s\n  files in %s\n",
 			env.url, join(env.brokers), env.topic, env.folder.Path())
 		<-ctx.Done()

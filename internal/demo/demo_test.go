@@ -38,8 +38,12 @@ func playDemo(ctx context.Context, t *testing.T, fault string, o Options) (Verdi
 	if o.Events == 0 && o.For == 0 {
 		o.Events = 3000
 	}
+	o.writing = 500 * time.Millisecond
 	var out bytes.Buffer
-	o.Out, o.Exe = &out, os.Args[0]
+	o.Out = &out
+	if o.Exe == "" {
+		o.Exe = os.Args[0]
+	}
 	v, err := Run(ctx, o)
 	t.Log(out.String())
 	return v, out.String(), err
@@ -139,16 +143,7 @@ func TestLoadTest(t *testing.T) {
 
 // TestCancelledDemoLeavesNothing: as by Ctrl-C, with servers of its own.
 func TestCancelledDemoLeavesNothing(t *testing.T) {
-	dir := t.TempDir()
-	if err := os.Chmod(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	for up := dir; up != os.TempDir() && up != "/"; up = filepath.Dir(up) {
-		if err := os.Chmod(up, 0o755); err != nil { // so that another user can run Postgres there
-			t.Fatal(err)
-		}
-	}
-	t.Setenv("TMPDIR", dir)
+	dir := temporary(t)
 	t.Setenv(fakeEnv, "")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	defer cancel(nil)
@@ -162,6 +157,25 @@ func TestCancelledDemoLeavesNothing(t *testing.T) {
 	if !errors.Is(err, stop) && !errors.Is(err, context.Canceled) {
 		t.Errorf("the demo returned %v", err)
 	}
+	empty(t, dir)
+}
+
+// temporary makes a folder of the test's the temporary one. Another user can enter it, to run
+// Postgres there.
+func temporary(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	for _, d := range []string{dir, filepath.Dir(dir)} {
+		if err := os.Chmod(d, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("TMPDIR", dir)
+	return dir
+}
+
+func empty(t *testing.T, dir string) {
+	t.Helper()
 	left, err := os.ReadDir(dir)
 	if err != nil || len(left) != 0 {
 		t.Errorf("left in the temporary folder: %v %v", left, err)

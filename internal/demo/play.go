@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"syscall"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -21,6 +22,8 @@ type play struct {
 	service *service
 	reader  *follower
 	kills   []Kill
+	// storedAtKill is how far the relay was that was killed last, as an LSN.
+	storedAtKill string
 
 	serviceDone chan error
 }
@@ -34,6 +37,7 @@ func (p *play) run(ctx context.Context) (v Verdict, err error) {
 	}
 	defer func() { err = errors.Join(err, p.conn.Close(context.WithoutCancel(ctx))) }()
 
+	p.storedAtKill = "0/0"
 	p.relay = &relay{exe: p.o.Exe, env: p.env}
 	if err := p.relay.start(); err != nil {
 		return v, err
@@ -86,7 +90,7 @@ func perSecond(n int64, d time.Duration) float64 {
 func (p *play) traffic(ctx context.Context, cancel func()) error {
 	t := p.console.track("events", int64(p.o.Events))
 	defer t.done()
-	p.service = &service{url: p.env.url, rate: p.o.Rate, budget: p.o.Events}
+	p.service = &service{url: p.env.url, rate: p.rate(), budget: p.o.Events}
 	p.serviceDone = make(chan error, 1)
 	go func() { p.serviceDone <- p.service.run(ctx) }()
 	written := false
@@ -114,6 +118,9 @@ func (p *play) traffic(ctx context.Context, cancel func()) error {
 		return err
 	}
 	err = p.await(ctx, t, func() (bool, error) { return p.reader.events.Load() >= int64(p.o.Events), nil })
+	if err == nil {
+		err = p.awaitRelay(ctx, t)
+	}
 	var stalled *stalledError
 	if errors.As(err, &stalled) {
 		// The verdict tells it better: what is missing now is lost.
@@ -121,6 +128,17 @@ func (p *play) traffic(ctx context.Context, cancel func()) error {
 		return nil
 	}
 	return err
+}
+
+// writeTime is the least time that the writing takes, where no rate is asked for: the kill
+// shall fall into the traffic also where there are few events.
+const writeTime = 3 * time.Second
+
+func (p *play) rate() float64 {
+	if p.o.Rate > 0 {
+		return p.o.Rate
+	}
+	return float64(p.o.Events) / p.o.writing.Seconds()
 }
 
 // killTries is how often a kill is tried until one hits events that were unconfirmed.
@@ -135,11 +153,16 @@ func (p *play) killInMidStream(ctx context.Context, t *track) error {
 		if err != nil {
 			return err
 		}
+		if try > 0 {
+			if err := p.freeze(ctx, t); err != nil {
+				return err
+			}
+		}
 		k, err := p.killOnce(ctx)
 		if err != nil {
 			return err
 		}
-		p.console.line("Killed the relay with SIGKILL: %s of %s committed events were in the topic, %s were unconfirmed. Started it again.",
+		p.console.line("Killed the relay with SIGKILL: of %[2]s committed events %[1]s were in the topic and %[3]s unconfirmed. Started it again.",
 			count(k.InTopic), count(k.Committed), count(k.Unconfirmed))
 		p.kills = append(p.kills, k)
 		if k.Unconfirmed > 0 {
@@ -149,20 +172,48 @@ func (p *play) killInMidStream(ctx context.Context, t *track) error {
 	return nil
 }
 
+// freeze stops the relay in its tracks until something was committed that it can't know of,
+// so that the kill that follows hits something. With all events written there is no such.
+func (p *play) freeze(ctx context.Context, t *track) error {
+	if err := p.relay.proc.Signal(syscall.SIGSTOP); err != nil {
+		return err
+	}
+	before := p.service.events.Load()
+	return p.await(ctx, t, func() (bool, error) {
+		n := p.service.events.Load()
+		return n > before || n == int64(p.o.Events), nil
+	})
+}
+
 func (p *play) killOnce(ctx context.Context) (k Kill, err error) {
 	before, err := position(ctx, p.conn)
 	if err != nil {
 		return k, err
 	}
-	k.Committed = int(p.service.events.Load())
 	if err := p.relay.kill(); err != nil {
 		return k, err
 	}
-	k.InTopic = int(p.reader.events.Load())
-	if k.Unconfirmed, err = unconfirmed(ctx, p.conn, p.slot, before); err != nil {
+	k.InTopic, k.Committed = int(p.reader.events.Load()), int(p.service.events.Load())
+	if k.Unconfirmed, p.storedAtKill, err = unconfirmed(ctx, p.conn, p.slot, before); err != nil {
 		return k, err
 	}
+	// The service counts a commit a moment after it happened.
+	k.Committed = max(k.Committed, k.InTopic, k.Unconfirmed)
 	return k, p.relay.start()
+}
+
+// awaitRelay returns when the relay that was started last is at work: it has connected to
+// the slot, or has stored more than the one before. What it has to publish may all be in the
+// topic already, from before the kill.
+func (p *play) awaitRelay(ctx context.Context, t *track) error {
+	return p.await(ctx, t, func() (atWork bool, err error) {
+		err = p.conn.QueryRow(ctx, `SELECT active OR coalesce((SELECT stored > $2::pg_lsn FROM cdc_relay.checkpoint WHERE slot = $1), false)
+			FROM pg_replication_slots WHERE slot_name = $1`, p.slot, p.storedAtKill).Scan(&atWork)
+		if err != nil {
+			return false, fmt.Errorf("ask whether the relay is at work: %w", err)
+		}
+		return atWork, nil
+	})
 }
 
 // startLimit is how long the relay may take from its start to its slot.

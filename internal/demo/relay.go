@@ -119,8 +119,8 @@ const objectInUse = "55006"
 
 // unconfirmed counts the events that were committed before the position and are not covered
 // by what a relay stored, which is not running now: those it would lose if it went by what
-// it read, and has to publish again where it did.
-func unconfirmed(ctx context.Context, conn *pgx.Conn, slot, before string) (int, error) {
+// it read, and has to publish again where it did. It also returns the stored position.
+func unconfirmed(ctx context.Context, conn *pgx.Conn, slot, before string) (n int, stored string, err error) {
 	// The changes of the slot as the relay would read them: B begins a transaction and holds
 	// the LSN of its commit, I is an insert.
 	const count = `
@@ -132,21 +132,24 @@ func unconfirmed(ctx context.Context, conn *pgx.Conn, slot, before string) (int,
 			FROM change
 		)
 		SELECT count(*) FROM located WHERE kind = ascii('I') AND lsn < $2::pg_lsn
-			AND lsn >= coalesce((SELECT stored FROM cdc_relay.checkpoint WHERE checkpoint.slot = $1), '0/0')`
+			AND lsn >= $4::pg_lsn`
+	err = conn.QueryRow(ctx, `SELECT coalesce(min(stored), '0/0')::text FROM cdc_relay.checkpoint WHERE slot = $1`, slot).Scan(&stored)
+	if err != nil {
+		return 0, "", fmt.Errorf("read what the relay has stored: %w", err)
+	}
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		var n int
-		err := conn.QueryRow(ctx, count, slot, before, publication).Scan(&n)
+		err := conn.QueryRow(ctx, count, slot, before, publication, stored).Scan(&n)
 		if err == nil {
-			return n, nil
+			return n, stored, nil
 		}
 		if pg := (*pgconn.PgError)(nil); !errors.As(err, &pg) || pg.Code != objectInUse {
-			return 0, fmt.Errorf("count what was unconfirmed at the kill: %w", err)
+			return 0, "", fmt.Errorf("count what was unconfirmed at the kill: %w", err)
 		}
 		select {
 		case <-ctx.Done():
-			return 0, fmt.Errorf("count what was unconfirmed at the kill: %w (%w)", err, context.Cause(ctx))
+			return 0, "", fmt.Errorf("count what was unconfirmed at the kill: %w (%w)", err, context.Cause(ctx))
 		case <-tick.C:
 		}
 	}

@@ -118,6 +118,9 @@ func (v Verdict) text(color bool) string {
 		fmt.Fprintf(&b, "The relay was killed with SIGKILL while %s committed events were unconfirmed%s.\n",
 			count(k.Unconfirmed), map[bool]string{true: ", which proves nothing"}[k.Unconfirmed == 0])
 	}
+	if v.Repeated > 0 && v.Changed+v.Moved == 0 {
+		fmt.Fprintf(&b, "Each of the %s repeated records has the partition and all the bytes of the first.\n", count(v.Repeated))
+	}
 	if v.Latency != nil {
 		fmt.Fprintf(&b, "From commit to consumer: p50 %s ms, p99 %s ms, max %s ms.\n", v.Latency.P50, v.Latency.P99, v.Latency.Max)
 	}

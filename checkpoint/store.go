@@ -6,15 +6,18 @@ import (
 	"fmt"
 	"maps"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 )
 
-// StoreConfig is what a Store needs. Conn, Slot and Owner have no default.
+// StoreConfig is what a Store needs. Slot, Owner, and Conn or Config have no default.
 type StoreConfig struct {
-	Conn   *pgx.ConnConfig // where the tables are: the database of the outbox
-	Schema string          // default cdc_relay
+	Conn *pgx.ConnConfig // where the tables are: the database of the outbox
+	// Config, where not nil, is asked in place of Conn for each connection anew: passwords expire.
+	Config func(context.Context) (*pgx.ConnConfig, error)
+	Schema string // default cdc_relay
 	Slot   string
 	Owner  Owner
 	// Timeout bounds each call, connecting included; default 10 s. A call whose ctx ends
@@ -42,6 +45,7 @@ type Store struct {
 
 	busy chan struct{} // holds one token while a call runs, and guards conn
 	conn *pgx.Conn     // nil before the first call and after a loss
+	role atomic.Value  // string: the quoted name of whom conn belongs to, for messages
 }
 
 // NewStore returns a Store. Nothing is connected yet.
@@ -52,14 +56,10 @@ func NewStore(cfg StoreConfig) *Store {
 	if cfg.Timeout == 0 {
 		cfg.Timeout = defaultTimeout
 	}
-	conn := cfg.Conn.Copy()
-	params := map[string]string{"application_name": "cdc-relay"}
-	maps.Copy(params, conn.RuntimeParams)
-	// The server gives up as well, so that nothing of ours holds a lock for longer.
-	ms := strconv.FormatInt(cfg.Timeout.Milliseconds(), 10)
-	params["statement_timeout"], params["lock_timeout"], params["idle_in_transaction_session_timeout"] = ms, ms, ms
-	conn.RuntimeParams = params
-	cfg.Conn = conn
+	if cfg.Config == nil {
+		conn := cfg.Conn
+		cfg.Config = func(context.Context) (*pgx.ConnConfig, error) { return conn, nil }
+	}
 	return &Store{cfg: cfg, schema: pgx.Identifier{cfg.Schema}.Sanitize(), busy: make(chan struct{}, 1)}
 }
 
@@ -110,7 +110,12 @@ func (s *Store) try(ctx context.Context, fn func(context.Context, *pgx.Conn) err
 }
 
 func (s *Store) connect(ctx context.Context) (*pgx.Conn, error) {
-	conn, err := pgx.ConnectConfig(ctx, s.cfg.Conn.Copy())
+	config, err := s.cfg.Config(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("connect to the stored position: %w", err)
+	}
+	s.role.Store(pgx.Identifier{config.User}.Sanitize())
+	conn, err := pgx.ConnectConfig(ctx, s.settings(config))
 	if err != nil {
 		return nil, fmt.Errorf("connect to the stored position: %w", err)
 	}
@@ -118,6 +123,18 @@ func (s *Store) connect(ctx context.Context) (*pgx.Conn, error) {
 		return nil, errors.Join(err, conn.Close(ctx))
 	}
 	return conn, nil
+}
+
+// settings are those of a connection, with the limits that the server keeps as well, so that
+// nothing of ours holds a lock for longer.
+func (s *Store) settings(config *pgx.ConnConfig) *pgx.ConnConfig {
+	config = config.Copy()
+	params := map[string]string{"application_name": "cdc-relay"}
+	maps.Copy(params, config.RuntimeParams)
+	ms := strconv.FormatInt(s.cfg.Timeout.Milliseconds(), 10)
+	params["statement_timeout"], params["lock_timeout"], params["idle_in_transaction_session_timeout"] = ms, ms, ms
+	config.RuntimeParams = params
+	return config
 }
 
 // checkVersion refuses tables of another version before anything is read from them.
@@ -152,7 +169,7 @@ func (s *Store) unlock() { <-s.busy }
 
 // grant is the statement that gives rights on one of the tables to the role that lacks them.
 func (s *Store) grant(rights, table string) string {
-	role := pgx.Identifier{s.cfg.Conn.User}.Sanitize()
+	role, _ := s.role.Load().(string) // there is one wherever a statement was refused
 	return fmt.Sprintf("grant usage on schema %s to %s; grant %s on %s.%s to %s", s.schema, role, rights, s.schema, table, role)
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -84,6 +85,51 @@ func TestStoreReconnects(t *testing.T) {
 	must(t, s.Close(t.Context()))
 	must(t, s.Close(t.Context()))
 	must(t, s.Save(t.Context(), 300))
+}
+
+// TestStoreManyCallers: calls of several goroutines share the connection, which is cut under them,
+// and refusals name the role meanwhile.
+func TestStoreManyCallers(t *testing.T) {
+	db := newTables(t)
+	s := db.store(t)
+	must(t, s.Adopt(t.Context(), server(nil), 100, "pub"))
+	db.exec(t, `revoke select on cdc_relay.contract from `+db.relay.User)
+	_, err := s.Take(t.Context())
+	must(t, err)
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for range 5 {
+				if err := s.CheckOwner(t.Context()); err != nil {
+					t.Error(err)
+				}
+				if _, err := s.Contracts(t.Context(), "orders"); err == nil {
+					t.Error("read what may not be read")
+				}
+			}
+		})
+	}
+	db.exec(t, `select pg_terminate_backend(pid) from pg_stat_activity where usename = $1`, db.relay.User)
+	wg.Wait()
+}
+
+// TestStorePasswordOfTheMoment: each connection asks for its settings.
+func TestStorePasswordOfTheMoment(t *testing.T) {
+	db := newTables(t)
+	s := NewStore(StoreConfig{Slot: "s", Owner: NewOwner(), Config: func(context.Context) (*pgx.ConnConfig, error) { return db.relay, nil }})
+	defer s.Close(context.Background())
+	must(t, s.Adopt(t.Context(), server(nil), 100, "pub"))
+	db.exec(t, `alter role `+db.relay.User+` password 'secret of tomorrow'`)
+	db.relay = db.relay.Copy()
+	db.relay.Password = "secret of tomorrow"
+	db.exec(t, `select pg_terminate_backend(pid) from pg_stat_activity where usename = $1`, db.relay.User)
+	_, err := s.Take(t.Context())
+	must(t, err)
+
+	broken := errors.New("the command that prints the password has failed")
+	s = NewStore(StoreConfig{Slot: "s", Owner: NewOwner(), Config: func(context.Context) (*pgx.ConnConfig, error) { return nil, broken }})
+	_, err = s.Read(t.Context())
+	wants(t, err, broken, "connect")
 }
 
 // TestStoreNeverHangs: neither a lock, nor a server that takes the connection and says nothing,

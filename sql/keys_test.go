@@ -183,8 +183,9 @@ func TestCreatedAtIsTheClock(t *testing.T) {
 	insert := `insert into outbox_events (entity_id, event_type, payload) values ('e', 't', '{}')`
 	lock := `select from entity where id = 'e' for update`
 
-	exec(t, conn, `begin`) // begins first, locks last
-	exec(t, conn, `select now()`)
+	exec(t, conn, `begin`)                                                          // begins first, locks last
+	for !one[bool](t, conn, `select clock_timestamp() > now() + interval '3 ms'`) { // keys differ by whole ms
+	}
 	exec(t, other, `begin; `+lock+`; `+insert+`; commit`)
 	exec(t, conn, lock+`; `+insert+`; commit`)
 	if !one[bool](t, conn, `select array_agg(id order by ordering_key) = array_agg(id order by id) from outbox_events`) {

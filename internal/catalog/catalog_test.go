@@ -220,6 +220,11 @@ func TestClassify(t *testing.T) {
 			}
 		}
 	}
+	// Where one partition alone is the outbox, its parent isn't.
+	part := Classifier{Catalog: c, Publication: "p", Outbox: Name{"public", "outbox_1"}}
+	if got, err := part.Classify(t.Context(), db.oid(t, "outbox"), "public", "outbox"); err != nil || got != decode.Foreign {
+		t.Errorf("parent of the outbox: %v, %v", got, err)
+	}
 	// A partition that was made later is found: nothing was remembered.
 	db.exec(t, `create table outbox_4 partition of outbox for values from ('2024-04-01') to ('2024-05-01')`)
 	k := Classifier{Catalog: c, Publication: "p", Outbox: Name{"public", "outbox"}}

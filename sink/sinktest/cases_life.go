@@ -3,7 +3,9 @@ package sinktest
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/cdc-relay/cdc-relay/sink"
 )
@@ -22,6 +24,29 @@ func flush(r *rig) {
 	}
 	r.flush() // nothing is left
 	r.holds(topic, by)
+}
+
+// flushReports: a record is settled once its report is over, so Flush waits for a slow one.
+func flushReports(r *rig) {
+	topic := r.sub.Topic(r.T, 1)
+	returned := make(chan struct{})
+	var first sync.Once
+	r.ledger.Reporting = func() {
+		first.Do(func() { r.grace(returned) })
+	}
+	r.produce(r.event(topic, 0))
+	r.flush() // looks whether all is reported
+	close(returned)
+}
+
+// grace waits for what must not happen, long enough for a sink that does it at once.
+func (r *rig) grace(happened <-chan struct{}) {
+	t := time.NewTimer(200 * time.Millisecond)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-happened:
+	}
 }
 
 // flushEnds: a Flush whose context ends gives nothing up, and a later one is fulfilled.
@@ -81,6 +106,37 @@ func closeCounts(r *rig) {
 		r.Errorf("flush with records given up returned %v, want ErrClosed", err)
 	}
 	resume()
+}
+
+// closeStops: what is not under way when Close comes is never sent, also when the subject
+// answers again.
+func closeStops(r *rig) {
+	topic := r.sub.Topic(r.T, 1)
+	resume := r.sub.Stall(r.T)
+	const n = 20_000
+	for range n { // more than any sink has under way
+		rec := r.event(topic, 0)
+		rec.Value = make([]byte, 1_000)
+		r.produce(rec)
+	}
+	result := make(chan int, 1)
+	go func() {
+		left, _ := r.close(r.ctx) // an error may say what was given up
+		result <- left
+	}()
+	for {
+		if err := r.ledger.Produce(r.ctx, r.sink, r.event(topic, 0)); err != nil {
+			break // Close has begun
+		}
+	}
+	resume()
+	left := <-result
+	if left < n/2 {
+		r.Errorf("close counted %d unsettled records of %d that were held up: it went on sending", left, n)
+	}
+	if got := len(r.sub.Read(r.T, topic)[0]); got > r.made-left+n/2 {
+		r.Errorf("%d records were sent, though %d are unsettled", got, left)
+	}
 }
 
 // closeInTraffic: whatever was published when Close came is the beginning of each partition,

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/cdc-relay/cdc-relay/sink"
 )
@@ -128,14 +127,7 @@ func rejectLast(r *rig) {
 	asked := make(chan struct{})
 	var once, first sync.Once
 	r.ledger.Reporting = func() {
-		first.Do(func() { // long enough for a sink that asks at once
-			grace := time.NewTimer(200 * time.Millisecond)
-			defer grace.Stop()
-			select {
-			case <-grace.C:
-			case <-asked:
-			}
-		})
+		first.Do(func() { r.grace(asked) })
 	}
 	r.ledger.Verdict = func(context.Context, *sink.Record, error) (sink.Verdict, error) {
 		once.Do(func() { close(asked) })

@@ -290,6 +290,57 @@ func TestLateWriteIsSilent(t *testing.T) {
 	l.Check(t)
 }
 
+// stepper is a writer that asks before each write, and then waits.
+type stepper struct {
+	asked chan int // bytes to write
+	let   chan struct{}
+}
+
+func (s *stepper) Write(b []byte) (int, error) {
+	s.asked <- len(b)
+	<-s.let
+	return len(b), nil
+}
+
+// A backlog that the writer has taken in one go is not written out after Close.
+func TestCloseCutsABacklog(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	w := &stepper{asked: make(chan int), let: make(chan struct{})}
+	l := sinktest.NewLedger()
+	s := stdout.New(w, l)
+	const n = 10_000
+	for i := range n {
+		if err := l.Produce(ctx, s, event(i)); err != nil {
+			t.Fatal(err)
+		}
+		if i == 0 {
+			<-w.asked // the rest is queued behind the first
+		}
+	}
+	w.let <- struct{}{}
+	if size := <-w.asked; size > 128<<10 { // a chunk and a line
+		t.Errorf("one write of %d bytes", size)
+	}
+	result := make(chan int)
+	go func() {
+		left, _ := l.Close(ctx, s)
+		result <- left
+	}()
+	for i := n; l.Produce(ctx, s, event(i)) == nil; i++ { // until Close has begun
+	}
+	w.let <- struct{}{}
+	select {
+	case size := <-w.asked:
+		t.Errorf("another %d bytes were to be written after Close", size)
+	case left := <-result:
+		if left < n/2 {
+			t.Errorf("close counted %d of %d", left, n)
+		}
+	}
+	l.Check(t)
+}
+
 func BenchmarkEncode(b *testing.B) {
 	ctx := context.Background()
 	s := stdout.New(io.Discard, drop{})

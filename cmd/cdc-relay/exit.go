@@ -125,7 +125,7 @@ func hint(err error) string {
 			found = e.Hint()
 		case *pgconn.PgError:
 			if found = e.Hint; found == "" {
-				found = stateHint(e.Code)
+				found = stateHint(e.Code, e.Message)
 			}
 		}
 		return found != ""
@@ -134,8 +134,12 @@ func hint(err error) string {
 }
 
 // stateHint is our advice where the server has none.
-func stateHint(state string) string {
+func stateHint(state, message string) string {
 	switch {
+	case state == "42501" && strings.Contains(strings.ReplaceAll(strings.ToLower(message), " ", ""), "walsender"):
+		// "must be superuser or replication role to start walsender" up to 15, "permission
+		// denied to start WAL sender" from 16 on.
+		return "alter role ... replication, for the user of postgres.url (some hosting services have a role to grant instead)"
 	case strings.HasPrefix(state, "28"):
 		return "check the user and the password of postgres.url, and pg_hba.conf on the server"
 	case state == "3D000":

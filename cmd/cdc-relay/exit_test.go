@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -111,6 +112,11 @@ func TestReport(t *testing.T) {
 }
 
 func TestHintOfEachState(t *testing.T) {
+	for _, message := range []string{"must be superuser or replication role to start walsender", "permission denied to start WAL sender"} {
+		if got := hint(&pgconn.PgError{Code: "42501", Message: message}); !strings.HasPrefix(got, "alter role ... replication") {
+			t.Errorf("%s: hint %q", message, got)
+		}
+	}
 	for _, state := range []string{"28000", "28P01", "3D000", "3F000", "42501", "42P01", "42703", "42704", "42883"} {
 		if hint(pgError(state)) == "" {
 			t.Errorf("%s: what to do isn't said", state)

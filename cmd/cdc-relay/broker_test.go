@@ -1,0 +1,29 @@
+package main
+
+import (
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// holdProduce makes the broker take no record any more, and answer so: not enough replicas.
+func holdProduce(c *kfake.Cluster) {
+	c.ControlKey(int16(kmsg.Produce), func(req kmsg.Request) (kmsg.Response, error, bool) { //nolint:revive // kfake's signature
+		c.KeepControl()
+		r, ok := req.(*kmsg.ProduceRequest)
+		if !ok {
+			return nil, nil, false
+		}
+		resp := r.ResponseKind().(*kmsg.ProduceResponse) //nolint:forcetypeassert // that of a ProduceRequest
+		for _, t := range r.Topics {
+			rt := kmsg.NewProduceResponseTopic()
+			rt.Topic, rt.TopicID = t.Topic, t.TopicID
+			for _, p := range t.Partitions {
+				rp := kmsg.NewProduceResponseTopicPartition()
+				rp.Partition, rp.ErrorCode = p.Partition, 19 // NOT_ENOUGH_REPLICAS
+				rt.Partitions = append(rt.Partitions, rp)
+			}
+			resp.Topics = append(resp.Topics, rt)
+		}
+		return resp, nil, true
+	})
+}

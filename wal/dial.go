@@ -74,8 +74,9 @@ func (h *handoff) rest() []byte { return h.buf[h.r:h.w] }
 type dialConn struct {
 	net.Conn
 	*gatherer
-	buf  []byte
-	r, w int
+	buf    []byte
+	r, w   int
+	filled bool // the last read from the network filled what it was given
 }
 
 func newDialConn(conn net.Conn) *dialConn { return &dialConn{Conn: conn, gatherer: newGatherer(conn)} }
@@ -100,11 +101,16 @@ func (c *dialConn) Read(p []byte) (int, error) {
 }
 
 func (c *dialConn) network(p []byte) (int, error) {
-	if n, err, done := c.gatherer.read(p); done {
-		return n, err
+	n, err, done := c.gatherer.read(p)
+	if !done {
+		n, err = c.Conn.Read(p)
 	}
-	return c.Conn.Read(p)
+	c.filled = n == len(p)
+	return n, err
 }
 
 // more tells whether another read is certain not to block, since a whole record is here.
 func (c *dialConn) more() bool { return c.w-c.r >= recordMax }
+
+// drained tells whether another read is likely to block: the last took all that there was.
+func (c *dialConn) drained() bool { return c.r == c.w && !c.filled }

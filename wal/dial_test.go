@@ -168,6 +168,50 @@ func TestDialConnModes(t *testing.T) {
 	}
 }
 
+// Whether more can be had without waiting is known from the last read, with and without a buffer.
+func TestDialConnDrained(t *testing.T) {
+	client, server := pipe(t)
+	state := func(where string, drained, more bool) {
+		t.Helper()
+		if client.drained() != drained || client.more() != more {
+			t.Errorf("%s: drained %v, more %v; want %v, %v", where, client.drained(), client.more(), drained, more)
+		}
+	}
+	read := func(n int) {
+		t.Helper()
+		if _, err := io.ReadFull(client, make([]byte, n)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write := func(n int) {
+		t.Helper()
+		if _, err := server.Write(make([]byte, n)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	state("at first", true, false)
+	write(100)
+	read(60)
+	state("after a read that was filled", false, false)
+	if n, err := client.Read(make([]byte, 60)); n != 40 || err != nil {
+		t.Fatalf("read %d, %v", n, err)
+	}
+	state("after one that was not", true, false)
+	client.deepen()
+	write(recordMax + 10)
+	read(1)
+	for client.w < recordMax+10 { // it came in parts
+		read(client.w - client.r + 1)
+	}
+	if client.r == 1 {
+		state("with a record in the buffer", false, true)
+	}
+	read(client.w - client.r - 5)
+	state("with a rest in the buffer", false, false)
+	read(5)
+	state("with an empty buffer", true, false)
+}
+
 // While gathering, a single byte still ends a read that waits for it, and deadlines and the
 // other side's end are noticed.
 func TestGatheringNeverHangs(t *testing.T) {

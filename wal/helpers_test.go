@@ -45,7 +45,7 @@ func config(server *waltest.Server) wal.Config {
 
 // session is a Run under test.
 type session struct {
-	t      *testing.T
+	t      testing.TB
 	stream *wal.Stream
 	stored *stored
 	out    chan *wal.Batch
@@ -54,7 +54,7 @@ type session struct {
 }
 
 // stream opens, starts and runs a stream; nobody takes its batches yet.
-func stream(t *testing.T, cfg wal.Config, buffer int) *session {
+func stream(t testing.TB, cfg wal.Config, buffer int) *session {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	t.Cleanup(cancel)

@@ -4,6 +4,10 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/cdc-relay/cdc-relay/internal/devenv/envtest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	envtest.Main(m, func() error { return goleak.Find() })
+}

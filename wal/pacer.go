@@ -13,19 +13,19 @@ const (
 
 // pacer lets the socket fill under load. The server sends row by row, and a reader that is fast
 // enough is woken for each of them: that costs it, and the server, more than all the
-// rest. A read that fills its slab shows that there is more, and is never put off.
+// rest.
 type pacer struct {
 	pacing bool
 	since  time.Time // of the window
 	bytes  int       // in the window
 }
 
-// next is told of each read and says whether to pause before the next.
-func (p *pacer) next(n int, now time.Time, full bool) bool {
+// next is told of each read and says whether to pause before the next, if it would have to wait.
+func (p *pacer) next(n int, now time.Time) bool {
 	p.bytes += n
 	if elapsed := now.Sub(p.since); elapsed >= paceWindow {
 		p.pacing = float64(p.bytes) >= paceRate*elapsed.Seconds()
 		p.since, p.bytes = now, 0
 	}
-	return p.pacing && !full
+	return p.pacing
 }

@@ -33,7 +33,7 @@ type receiver struct {
 // newReceiver begins with what was already read.
 func newReceiver(src io.Reader, rest []byte, named LSN, notices func(*pgconn.PgError)) *receiver {
 	p := newPool()
-	r := &receiver{src: src, pool: p, b: p.get(0), named: named, need: messageHeader, notices: notices}
+	r := &receiver{src: src, pool: p, b: p.get(0), named: named, need: messageHeader, notices: notices, complete: true}
 	r.w = copy(r.b.slab, rest)
 	return r
 }

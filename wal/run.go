@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"time"
 )
@@ -86,8 +87,8 @@ var longAgo = time.Unix(1, 0)
 func (r *runner) loop() error {
 	now := time.Now()
 	r.quiet = now
-	if err := r.rc.parse(); err != nil { // what came with the answer to Start
-		return r.last(err)
+	if err := r.digest(now, nil); err != nil { // what came with the answer to Start
+		return err
 	}
 	for {
 		if err := r.upkeep(now); err != nil {
@@ -97,36 +98,43 @@ func (r *runner) loop() error {
 		if r.ctx.Err() != nil {
 			return errStopped
 		}
-		n, readErr := r.rc.read()
+		n, err := r.rc.read()
 		now = time.Now()
-		full := !r.rc.complete
 		if n > 0 {
 			r.quiet = now
 			r.s.heard.Store(int64(now.Sub(r.s.opened)))
 		}
-		endErr := r.rc.parse()
-		r.sched.asked = r.sched.asked || r.rc.reply
-		r.rc.reply = false
-		r.s.named(r.rc.named)
-		if endErr != nil {
-			return r.last(endErr)
-		}
-		if readErr != nil && !errors.Is(readErr, os.ErrDeadlineExceeded) {
-			return r.last(fmt.Errorf("read: %w", readErr))
-		}
-		if readErr == nil && !r.rc.full() && (!r.rc.complete || r.s.dialed.more()) {
-			continue
-		}
-		if err := r.handOver(now); err != nil {
+		if err := r.digest(now, err); err != nil {
 			return err
 		}
-		now = r.gather(n, now, full)
+		now = r.gather(n, now)
 	}
 }
 
+// digest finds the frames in what a read brought, and hands them over unless there is room in
+// the slab and more to be had without waiting.
+func (r *runner) digest(now time.Time, readErr error) error {
+	err := r.rc.parse()
+	r.sched.asked = r.sched.asked || r.rc.reply
+	r.rc.reply = false
+	r.s.named(r.rc.named)
+	switch {
+	case err != nil:
+		return r.last(now, err)
+	case errors.Is(readErr, os.ErrDeadlineExceeded):
+	case errors.Is(readErr, io.EOF):
+		return r.last(now, fmt.Errorf("server closed the connection without a word: %w", readErr))
+	case readErr != nil:
+		return r.last(now, fmt.Errorf("read: %w", readErr))
+	case !r.rc.full() && (!r.rc.complete || r.s.dialed.more()):
+		return nil
+	}
+	return r.handOver(now)
+}
+
 // gather lets the socket fill before the next read, if that is worth it.
-func (r *runner) gather(n int, now time.Time, full bool) time.Time {
-	if r.pace.next(n, now, full) {
+func (r *runner) gather(n int, now time.Time) time.Time {
+	if r.pace.next(n, now) && r.s.dialed.drained() {
 		r.s.dialed.gather()
 		r.timer.Reset(pause)
 		return <-r.timer.C
@@ -138,8 +146,8 @@ func (r *runner) gather(n int, now time.Time, full bool) time.Time {
 }
 
 // last hands over what came before err, the end of the stream.
-func (r *runner) last(err error) error {
-	if e := r.handOver(time.Now()); e != nil {
+func (r *runner) last(now time.Time, err error) error {
+	if e := r.handOver(now); e != nil {
 		return e
 	}
 	var notice *missingNotice

@@ -39,7 +39,7 @@ func TestPacer(t *testing.T) {
 	// feed plays reads of so many bytes every so often, and counts the pauses.
 	feed := func(p *pacer, now *time.Time, n int, every, during time.Duration) (pauses int) {
 		for end := now.Add(during); now.Before(end); *now = now.Add(every) {
-			if p.next(n, *now, false) {
+			if p.next(n, *now) {
 				pauses++
 			}
 		}
@@ -62,14 +62,11 @@ func TestPacer(t *testing.T) {
 	if n := feed(&p, &now, 30_000, time.Millisecond, 50*time.Millisecond); n != 50 {
 		t.Errorf("%d pauses in 50 reads under load that pause", n)
 	}
-	if p.next(slabSize, now, true) {
-		t.Error("a pause although there is more")
-	}
 	// The first read after an idle time, however long, is not followed by a pause.
 	for _, idle := range []time.Duration{100 * time.Millisecond, time.Minute, 1000 * time.Hour} {
 		feed(&p, &now, 30_000, time.Millisecond, 50*time.Millisecond)
 		now = now.Add(idle)
-		if p.next(300, now, false) {
+		if p.next(300, now) {
 			t.Errorf("a pause after %v of idling", idle)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -257,5 +258,29 @@ func TestStartTwice(t *testing.T) {
 			t.Error("no error")
 		}
 		s.Close()
+	})
+}
+
+// What comes with the answer to START_REPLICATION isn't held back until more comes.
+func TestFirstFramesComeAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := waltest.Serve(t, func(c *waltest.Conn) {
+			c.Until(source(), "START_REPLICATION")
+			c.CopyBoth(waltest.DataPayload(0x3000, time.Now(), "B"), waltest.KeepalivePayload(0x4000, time.Now(), true))
+			checkStatus(t, c.Status(), begin)
+			c.Finish()
+		})
+		began := time.Now()
+		r := stream(t, config(server), 0)
+		if got := r.take(); !slices.Equal(got, []string{"B 0/3000", "keepalive 0/4000"}) {
+			t.Errorf("frames: %q", got)
+		}
+		if took := time.Since(began); took != 0 {
+			t.Errorf("they came after %v", took)
+		}
+		if r.stream.Received() != 0x4000 {
+			t.Errorf("received %v", r.stream.Received())
+		}
+		r.stop()
 	})
 }

@@ -204,9 +204,14 @@ func (c *Conn) Refuse(code, message string) {
 	c.send(&pgproto3.ErrorResponse{Severity: "ERROR", SeverityUnlocalized: "ERROR", Code: code, Message: message}, ready)
 }
 
-// CopyBoth answers START_REPLICATION. From here on the client is listened to in the background.
-func (c *Conn) CopyBoth() {
-	c.send(&pgproto3.CopyBothResponse{})
+// CopyBoth answers START_REPLICATION, by one write with the first messages of the stream. From
+// here on the client is listened to in the background.
+func (c *Conn) CopyBoth(first ...[]byte) {
+	msgs, err := (&pgproto3.CopyBothResponse{}).Encode(nil)
+	if err != nil {
+		c.fail("encode: %v", err)
+	}
+	c.Write(append(msgs, CopyData(first...)...))
 	c.said = make(chan said, 1<<16)
 	c.reader.Go(c.listen)
 }

@@ -20,8 +20,6 @@ var (
 	ErrUnreachable = errors.New("no broker can be reached")
 	// ErrAuthentication: the brokers refuse the login.
 	ErrAuthentication = errors.New("authentication with Kafka failed")
-	// ErrClosed: the sink is closed.
-	ErrClosed = errors.New("the Kafka sink is closed")
 )
 
 // TopicError says why a topic, or one partition of it, can't be published to.

@@ -129,6 +129,9 @@ func TestLogRegressed(t *testing.T) {
 				})
 			}
 			produce(t, s, record("orders", 0, 101), record("orders", 2, 102))
+			if err := s.Flush(ctx); !errors.As(err, &re) {
+				t.Errorf("flush: %v", err)
+			}
 			if left, _ := s.Close(ctx); left != 3 {
 				t.Errorf("%d unsettled, want 3", left)
 			}

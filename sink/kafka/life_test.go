@@ -125,7 +125,7 @@ func TestCloseUnderLoad(t *testing.T) {
 		if again, _ := s.Close(ctx); again != left {
 			t.Errorf("a second close says %d, the first %d", again, left)
 		}
-		if err := s.Produce(ctx, record("orders", 0, n)); !errors.Is(err, ErrClosed) {
+		if err := s.Produce(ctx, record("orders", 0, n)); !errors.Is(err, sink.ErrClosed) {
 			t.Errorf("produce to a closed sink: %v", err)
 		}
 		ends, err := endOffsets(ctx, client(t, c.ListenAddrs()), "orders")

@@ -106,7 +106,7 @@ func (s *Sink) Produce(ctx context.Context, r *sink.Record) error {
 	s.mu.Lock()
 	if s.closed {
 		s.mu.Unlock()
-		return fmt.Errorf("produce to topic %q: %w", r.Topic, ErrClosed)
+		return fmt.Errorf("produce to topic %q: %w", r.Topic, sink.ErrClosed)
 	}
 	t := s.topics[r.Topic]
 	if t == nil {
@@ -137,9 +137,16 @@ func (s *Sink) Flush(ctx context.Context) error {
 		if len(goals) == 0 {
 			return nil
 		}
+		for _, g := range goals {
+			if err := g.p.topic.dead(); err != nil {
+				return fmt.Errorf("flush: %w", err)
+			}
+		}
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
+		case <-s.ctx.Done():
+			return fmt.Errorf("flush: %w", sink.ErrClosed)
 		case <-wait:
 		}
 	}

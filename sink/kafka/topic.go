@@ -89,6 +89,17 @@ func (t *topic) tell(err error) {
 		t.sink.cfg.Log.Error().Str("topic", t.name).Err(err).Msg("topic can't be published to")
 	}
 	t.sink.reports.push(report{topic: t.name, err: err})
+	t.sink.flushed.tell() // Flush doesn't wait for what can't come any more
+}
+
+// dead returns why the topic, or a partition of it, never goes on; nil where it may.
+func (t *topic) dead() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if fatal(t.told) {
+		return t.told
+	}
+	return nil
 }
 
 // fatal says that err never heals by itself.

@@ -36,10 +36,7 @@ const (
 // runRelay builds the stages from the configuration and runs them until ctx ends.
 func runRelay(ctx context.Context, cfg config.Config, exitOnHalt bool, log zerolog.Logger) error {
 	limitMemory(cfg.Kafka.BufferBytes)
-	rows, err := buildStore(ctx, cfg)
-	if err != nil {
-		return err
-	}
+	rows := buildStore(cfg)
 	var r *relay.Relay
 	server := admin.New(admin.Config{Listen: cfg.Admin.Listen, Log: log, Status: func() relay.Status { return r.Status() }})
 	k := &kafkaSink{}
@@ -63,7 +60,7 @@ func runRelay(ctx context.Context, cfg config.Config, exitOnHalt bool, log zerol
 	if err := server.Start(ctx); err != nil {
 		return err
 	}
-	err = r.Run(ctx)
+	err := r.Run(ctx)
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 	defer cancel()
 	if cerr := errors.Join(server.Shutdown(closing), rows.Close(closing)); cerr != nil {
@@ -81,16 +78,17 @@ func limitMemory(buffer int64) {
 }
 
 // buildStore prepares the connection for the relay's own tables. Nothing is connected yet.
-func buildStore(ctx context.Context, cfg config.Config) (*checkpoint.Store, error) {
-	dsn, err := cfg.Postgres.ConnString(ctx)
-	if err != nil {
-		return nil, err
-	}
-	conn, err := pgx.ParseConfig(dsn)
-	if err != nil {
-		return nil, err
-	}
-	return checkpoint.NewStore(checkpoint.StoreConfig{Conn: conn, Schema: cfg.Postgres.Schema, Slot: cfg.Slot.Name, Owner: checkpoint.NewOwner()}), nil
+func buildStore(cfg config.Config) *checkpoint.Store {
+	return checkpoint.NewStore(checkpoint.StoreConfig{
+		Config: func(ctx context.Context) (*pgx.ConnConfig, error) {
+			dsn, err := cfg.Postgres.ConnString(ctx)
+			if err != nil {
+				return nil, err
+			}
+			return pgx.ParseConfig(dsn)
+		},
+		Schema: cfg.Postgres.Schema, Slot: cfg.Slot.Name, Owner: checkpoint.NewOwner(),
+	})
 }
 
 // walConfig gives the settings of a replication connection, with the password of the moment.

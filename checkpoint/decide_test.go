@@ -6,8 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/cdc-relay/cdc-relay/wal"
 	"pgregory.net/rapid"
+
+	"github.com/cdc-relay/cdc-relay/wal"
 )
 
 func row(change func(*Row)) *Row {

@@ -3,6 +3,7 @@ package checkpoint
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -166,7 +167,7 @@ func TestDecideOnServer(t *testing.T) {
 	must(t, err)
 	must(t, r.store.Save(ctx, r.event(t)))
 	must(t, s.Close())
-	r.idle(t)
+	r.until(t, `select not active from pg_replication_slots where slot_name = 's'`)
 
 	gap := r.event(t)
 	r.exec(t, `select pg_replication_slot_advance('s', pg_current_wal_lsn())`)
@@ -185,19 +186,77 @@ func TestDecideOnServer(t *testing.T) {
 	r.wants(t, Resume)
 }
 
-// idle waits until nobody streams from the slot.
-func (r *realServer) idle(t *testing.T) {
-	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); ; {
-		var active bool
-		must(t, r.store.Do(t.Context(), func(ctx context.Context, conn *pgx.Conn) error {
-			return conn.QueryRow(ctx, `select active from pg_replication_slots where slot_name = 's'`).Scan(&active)
-		}))
-		if !active {
-			return
+// TestStandbyAway: with a synchronous standby that never answers, positions are stored all the
+// same, while a contract isn't taken for durable.
+func TestStandbyAway(t *testing.T) {
+	r := newRealServer(t)
+	ctx := t.Context()
+	srv := server(nil)
+	must(t, r.store.Adopt(ctx, srv, 100, sql.DefaultPublication))
+	r.exec(t, `alter system set synchronous_standby_names = 'absent'`)
+	r.exec(t, `select pg_reload_conf()`)
+	pinner := NewStore(StoreConfig{Conn: r.config, Slot: "s", Owner: NewOwner(), Timeout: time.Minute})
+	defer pinner.Close(context.Background())
+	c := contract
+	// pin says whether the contract waits for the standby; give ends its patience.
+	pin := func() (waits bool, give func() error) {
+		ctx, cancel := context.WithCancel(ctx)
+		done := make(chan error, 1)
+		go func() {
+			_, err := pinner.PinContract(ctx, c)
+			done <- err
+		}()
+		give = func() error { cancel(); return <-done }
+		for ; ; waits = r.ask(t, `select exists (select from pg_stat_activity where wait_event = 'SyncRep')`) {
+			select {
+			case err := <-done:
+				done <- err
+				return false, give
+			default:
+			}
+			if waits {
+				return true, give
+			}
 		}
+	}
+	waits, give := pin()
+	for i := 0; !waits; i++ { // until the server has taken the setting over
+		must(t, give())
+		c.Topic = fmt.Sprint("topic ", i)
+		waits, give = pin()
+	}
+
+	_, err := r.store.Take(ctx)
+	must(t, err)
+	must(t, r.store.Save(ctx, 200))
+
+	// Where the wait is broken off the row is there, and must not be trusted either.
+	if err := give(); !errors.Is(err, context.Canceled) {
+		t.Errorf("a contract that a standby doesn't have: %v", err)
+	}
+	r.exec(t, `select pg_cancel_backend(pid) from pg_stat_activity where wait_event = 'SyncRep'`)
+	r.until(t, `select exists (select from cdc_relay.contract where topic = '`+c.Topic+`')`)
+	waits, give = pin()
+	if err := give(); !waits || !errors.Is(err, context.Canceled) {
+		t.Errorf("the row that was left behind is taken for durable: %v", err)
+	}
+}
+
+// ask returns what a query says.
+func (r *realServer) ask(t *testing.T, query string) (yes bool) {
+	t.Helper()
+	must(t, r.store.Do(t.Context(), func(ctx context.Context, conn *pgx.Conn) error {
+		return conn.QueryRow(ctx, query).Scan(&yes)
+	}))
+	return yes
+}
+
+// until waits for a query to say yes.
+func (r *realServer) until(t *testing.T, query string) {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); !r.ask(t, query); {
 		if time.Now().After(deadline) {
-			t.Fatal("the slot stays in use")
+			t.Fatalf("never true: %s", query)
 		}
 	}
 }

@@ -4,8 +4,9 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/cdc-relay/cdc-relay/wal"
 	"pgregory.net/rapid"
+
+	"github.com/cdc-relay/cdc-relay/wal"
 )
 
 // world is a Postgres with an outbox, a slot and our row, and the events in Kafka. A relay runs

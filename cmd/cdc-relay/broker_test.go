@@ -7,13 +7,13 @@ import (
 
 // holdProduce makes the broker take no record any more, and answer so: not enough replicas.
 func holdProduce(c *kfake.Cluster) {
-	c.ControlKey(int16(kmsg.Produce), func(req kmsg.Request) (kmsg.Response, error, bool) { //nolint:revive // kfake's signature
+	c.ControlKey(int16(kmsg.Produce), func(req kmsg.Request) (kmsg.Response, error, bool) { // kfake's signature
 		c.KeepControl()
 		r, ok := req.(*kmsg.ProduceRequest)
 		if !ok {
 			return nil, nil, false
 		}
-		resp := r.ResponseKind().(*kmsg.ProduceResponse) //nolint:forcetypeassert // that of a ProduceRequest
+		resp := r.ResponseKind().(*kmsg.ProduceResponse) // that of a ProduceRequest
 		for _, t := range r.Topics {
 			rt := kmsg.NewProduceResponseTopic()
 			rt.Topic, rt.TopicID = t.Topic, t.TopicID

@@ -86,7 +86,8 @@ func TestBadCommandLines(t *testing.T) {
 		{[]string{"demo", "--events", "many"}, nil, "cdc-relay: usage: invalid argument \"many\" for \"--events\" flag: must be an integer\n" + help},
 		{[]string{"demo", "--for", "3s"}, nil, "cdc-relay: demo: for needs a rate: together they say how many events there are\n"},
 		{
-			[]string{"run"}, nil,
+			[]string{"run"},
+			nil,
 			"cdc-relay: configuration: postgres.url: is not set\n" +
 				"hint: set the variable DATABASE_URL, --database-url or the key postgres.url in the file of --config\n" +
 				"cdc-relay: configuration: kafka.brokers: is not set\n" +
@@ -106,7 +107,8 @@ func TestBadCommandLines(t *testing.T) {
 				"cdc-relay: configuration: replay.window \"1h\" (" + bad + ":2): is not supported yet\nhint: leave it out\n",
 		},
 		{
-			[]string{"run", "--config", "/nonexistent"}, nil,
+			[]string{"run", "--config", "/nonexistent"},
+			nil,
 			"cdc-relay: configuration: file \"/nonexistent\": can't be read: no such file or directory\nhint: name a YAML file with --config or CDC_RELAY_CONFIG\n",
 		},
 		{

@@ -100,8 +100,10 @@ func TestReport(t *testing.T) {
 		"a list": {problems, "cdc-relay: configuration: a: is bad\nhint: mend it\n" +
 			"cdc-relay: configuration: b (x.yaml:3): is worse\n"},
 		"two, joined": {errors.Join(errors.New("stop"), &coded{1, "wait"}), "cdc-relay: stop\ncdc-relay: code 1\nhint: wait\n"},
-		"a wrapped list": {fmt.Errorf("load: %w", problems),
-			"cdc-relay: load: configuration: a: is bad; configuration: b (x.yaml:3): is worse\nhint: mend it\n"},
+		"a wrapped list": {
+			fmt.Errorf("load: %w", problems),
+			"cdc-relay: load: configuration: a: is bad; configuration: b (x.yaml:3): is worse\nhint: mend it\n",
+		},
 	} {
 		var b bytes.Buffer
 		report(&b, row.err)

@@ -100,7 +100,7 @@ func TestRunRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer taken.Close() //nolint:errcheck // nothing was written
+	defer taken.Close() // nothing was written
 	database := func(name string) string {
 		c, err := pgx.ParseConfig(s.url)
 		if err != nil {

@@ -142,7 +142,7 @@ func (p *relayProcess) get(address, path string) (int, string) {
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	defer resp.Body.Close() //nolint:errcheck // read to its end
+	defer resp.Body.Close() // read to its end
 	b, err := io.ReadAll(resp.Body)
 	if err != nil {
 		p.t.Fatal(err)
@@ -228,7 +228,7 @@ func execute(t *testing.T, url, statements string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close(context.WithoutCancel(t.Context())) //nolint:errcheck // the statements have ended
+	defer conn.Close(context.WithoutCancel(t.Context())) // the statements have ended
 	if _, err := conn.PgConn().Exec(t.Context(), statements).ReadAll(); err != nil {
 		t.Fatal(err)
 	}

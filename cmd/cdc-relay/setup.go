@@ -81,7 +81,7 @@ func setUp(ctx context.Context, cfg config.Config, opts sql.Options) (sql.Report
 	if err != nil {
 		return sql.Report{}, fmt.Errorf("setup: %w", err)
 	}
-	defer conn.Close(context.WithoutCancel(ctx)) //nolint:errcheck // the transaction has ended either way
+	defer conn.Close(context.WithoutCancel(ctx)) // the transaction has ended either way
 	return sql.Setup(ctx, conn, opts)
 }
 

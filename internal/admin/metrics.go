@@ -114,7 +114,7 @@ func newFamily(d definition) *family {
 
 func (f *family) at(v string) prometheus.Counter {
 	if c, ok := f.children.Load(v); ok {
-		return c.(prometheus.Counter) //nolint:forcetypeassert // only counters are stored
+		return c.(prometheus.Counter) // only counters are stored
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()

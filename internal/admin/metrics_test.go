@@ -42,27 +42,27 @@ func TestExportedIsDefined(t *testing.T) {
 	e := m.events()
 	e.Published("t", 1, time.Second)
 	e.PublishError("t", "k")
-	exported := map[string]string{}
+	help := map[string]string{}
 	families, err := m.registry.Gather()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, f := range families {
 		if name, ok := strings.CutPrefix(f.GetName(), namespace+"_"); ok {
-			exported[name] = f.GetHelp()
+			help[name] = f.GetHelp()
 		}
 	}
 	for _, d := range definitions {
-		if exported[d.name] != d.help {
-			t.Errorf("%s: exported with help %q, want %q", d.name, exported[d.name], d.help)
+		if help[d.name] != d.help {
+			t.Errorf("%s: exported with help %q, want %q", d.name, help[d.name], d.help)
 		}
-		delete(exported, d.name)
+		delete(help, d.name)
 	}
-	for name := range exported {
+	for name := range help {
 		t.Errorf("%s is exported and not defined", name)
 	}
 	for _, want := range []string{"go_goroutines", "process_start_time_seconds"} {
-		if !slices.ContainsFunc(families, func(f *family_) bool { return f.GetName() == want }) {
+		if !slices.ContainsFunc(families, func(f *exported) bool { return f.GetName() == want }) {
 			t.Errorf("%s is missing", want)
 		}
 	}
@@ -139,7 +139,9 @@ func TestLabelsAreBounded(t *testing.T) {
 	for line, v := range scrape(t, m.registry) {
 		name, _, _ := strings.Cut(line, "{")
 		var f float64
-		fmt.Sscan(v, &f)
+		if _, err := fmt.Sscan(v, &f); err != nil {
+			t.Fatal(err)
+		}
 		series[name]++
 		sum[name] += f
 	}

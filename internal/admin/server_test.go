@@ -23,7 +23,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/relay"
 )
 
-type family_ = dto.MetricFamily
+type exported = dto.MetricFamily
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
@@ -179,7 +179,7 @@ func TestShutdown(t *testing.T) {
 	addr := s.Addr().String()
 	answered := make(chan error, 1)
 	go func() {
-		resp, err := http.Get("http://" + addr + "/readyz") //nolint:noctx // the server is what is under test
+		resp, err := http.Get("http://" + addr + "/readyz") // the server is what is under test
 		if err == nil {
 			err = resp.Body.Close()
 		}
@@ -196,7 +196,7 @@ func TestShutdown(t *testing.T) {
 		t.Error("the hanging request was answered")
 	}
 	close(release)
-	if c, err := net.Dial("tcp", addr); err == nil { //nolint:noctx // as above
+	if c, err := net.Dial("tcp", addr); err == nil {
 		_ = c.Close()
 		t.Error("it still listens")
 	}

@@ -19,14 +19,12 @@ type snapshot struct {
 
 // Describe lists the gauges.
 func (s *snapshot) Describe(ch chan<- *prometheus.Desc) {
-	for i, d := range definitions {
-		if snapshotGauge(i) {
-			ch <- d.desc()
+	for i := range definitions {
+		if definitions[i].kind == gauge {
+			ch <- definitions[i].desc()
 		}
 	}
 }
-
-func snapshotGauge(i int) bool { return definitions[i].kind == gauge }
 
 // Collect reads the status.
 func (s *snapshot) Collect(ch chan<- prometheus.Metric) {

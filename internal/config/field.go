@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -40,7 +41,7 @@ func (k *key) apply(c *Config, g given) *Problem {
 		return nil
 	}
 	p.Cause = err.Error()
-	if ve, ok := err.(*valueError); ok {
+	if ve, ok := errors.AsType[*valueError](err); ok {
 		p.Remedy = ve.remedy
 	}
 	return p

@@ -58,7 +58,7 @@ func readBounded(path string) ([]byte, error) {
 	if err != nil {
 		return nil, errors.New(pathCause(err))
 	}
-	defer f.Close() //nolint:errcheck // opened for reading only
+	defer f.Close() // opened for reading only
 	b, err := io.ReadAll(io.LimitReader(f, fileBytesMax+1))
 	if err != nil {
 		return nil, errors.New(pathCause(err))

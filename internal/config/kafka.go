@@ -22,7 +22,7 @@ type TLS struct {
 // Load reads the files and returns what a client needs; nil where TLS is off.
 func (t TLS) Load() (*tls.Config, error) {
 	if !t.Enabled {
-		return nil, nil //nolint:nilnil // a nil *tls.Config is how every client spells "no TLS"
+		return nil, nil // a nil *tls.Config is how every client spells "no TLS"
 	}
 	c := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: t.ServerName}
 	if t.CAFile != "" {

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"net"
@@ -155,7 +156,7 @@ func readable(path string) error {
 	if err != nil {
 		return bad("can't be read: "+pathCause(err), "")
 	}
-	defer f.Close() //nolint:errcheck // opened for reading only
+	defer f.Close() // opened for reading only
 	if st, err := f.Stat(); err == nil && st.IsDir() {
 		return bad("is a directory", "name a file")
 	}
@@ -164,7 +165,7 @@ func readable(path string) error {
 
 // pathCause is why a file can't be read, without repeating its name.
 func pathCause(err error) string {
-	if pe, ok := err.(*os.PathError); ok {
+	if pe, ok := errors.AsType[*os.PathError](err); ok {
 		return pe.Err.Error()
 	}
 	return err.Error()

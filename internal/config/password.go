@@ -90,7 +90,7 @@ func readSecret(key, path string) (Secret, error) {
 	if err != nil {
 		return Secret{}, &SecretError{Key: key, Cause: err}
 	}
-	defer f.Close() //nolint:errcheck // opened for reading only
+	defer f.Close() // opened for reading only
 	b, err := io.ReadAll(io.LimitReader(f, secretBytesMax+1))
 	if err != nil {
 		return Secret{}, &SecretError{Key: key, Cause: err}

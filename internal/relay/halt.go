@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -23,6 +24,8 @@ type gate struct {
 	// fatal ends the relay; called once, with the first halt, where exit is set.
 	fatal func(error)
 
+	isShut atomic.Bool // the cheap question, of each event
+
 	mu     sync.Mutex
 	halted map[wal.Position]error
 	opened chan struct{} // closed when the gate opens; nil while it is open
@@ -37,6 +40,7 @@ func (g *gate) shut(p wal.Position, cause error) {
 	g.mu.Lock()
 	if g.opened == nil {
 		g.opened = make(chan struct{})
+		g.isShut.Store(true)
 	}
 	g.halted[p] = cause
 	g.mu.Unlock()
@@ -69,14 +73,8 @@ func (g *gate) forgetLocked(p wal.Position) {
 	if len(g.halted) == 0 && g.opened != nil {
 		close(g.opened)
 		g.opened = nil
+		g.isShut.Store(false)
 	}
-}
-
-// shutNow is the cheap question of whether anything halts.
-func (g *gate) shutNow() bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.opened != nil
 }
 
 // cause returns why the gate is shut: the first event in order, and nil where it is open.

@@ -67,6 +67,7 @@ func TestExitOnHalt(t *testing.T) {
 	for name, frames := range map[string][]wal.Frame{
 		"bad row":       script(begin(20), outbox, insert(1, bad), commit(20, 28)),
 		"relation gone": script(begin(20), relation(9, "public", "gone"), insert(9, order("1", "a")), commit(20, 28)),
+		"unknown frame": script(wal.Frame{Data: []byte("?")}),
 		"message":       script(begin(20), message(1, "cdc_relay.orders"), commit(20, 28)),
 	} {
 		t.Run(name, func(t *testing.T) {

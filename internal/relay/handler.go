@@ -36,7 +36,7 @@ func (h *handler) Acked(rs []*sink.Record) {
 	if len(rs) == 0 || t == nil {
 		return
 	}
-	halted := h.gate.shutNow()
+	halted := h.gate.isShut.Load()
 	oldest := rs[0].CommitTime
 	for i := 0; i < len(rs); {
 		n, bytes := 0, int64(0)

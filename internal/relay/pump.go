@@ -88,7 +88,7 @@ func closed(c <-chan struct{}) bool {
 func (p *pump) frame(ctx context.Context, f wal.Frame) error {
 	c, err := p.dec.Decode(f)
 	if err != nil {
-		return err
+		return p.undecodable(ctx, err)
 	}
 	switch c.Kind {
 	case decode.Begin:
@@ -106,6 +106,17 @@ func (p *pump) frame(ctx context.Context, f wal.Frame) error {
 	case decode.None:
 	}
 	return nil
+}
+
+// undecodable halts: the frame can't be stepped over, and reading it again would only publish again
+// what came before it in its transaction.
+func (p *pump) undecodable(ctx context.Context, err error) error {
+	var pe *decode.ProtocolError
+	if !errors.As(err, &pe) {
+		return err
+	}
+	pos := wal.Position{Lineage: p.lineages.At(pe.Commit), Commit: pe.Commit}
+	return p.halt(ctx, pos, err, func() error { return err })
 }
 
 func (p *pump) begin(c decode.Change) error {
@@ -244,7 +255,7 @@ func (p *pump) contract(ctx context.Context, r *sink.Record) error {
 
 // produce counts the record and hands it over, once there is room and nothing halts.
 func (p *pump) produce(ctx context.Context, r *sink.Record) error {
-	if p.gate.shutNow() {
+	if p.gate.isShut.Load() {
 		if err := p.gate.wait(ctx, p.stop); err != nil {
 			return err
 		}

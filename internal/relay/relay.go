@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"github.com/cdc-relay/cdc-relay/checkpoint"
 	"github.com/cdc-relay/cdc-relay/sink"
 	"github.com/cdc-relay/cdc-relay/wal"
@@ -121,6 +123,10 @@ func (r *Relay) supervise(ctx context.Context) error {
 			wait.Reset()
 		}
 		pause := wait.NextBackOff()
+		level := zerolog.WarnLevel
+		if r.reasonIs(err.Error()) {
+			level = zerolog.DebugLevel // as before: a line per change, not one per try
+		}
 		if standby(err) {
 			pause = standbyEvery
 			r.enter(PhaseStandby, err.Error())
@@ -132,7 +138,7 @@ func (r *Relay) supervise(ctx context.Context) error {
 				r.cfg.Events.Reconnect("postgres")
 			}
 		}
-		r.cfg.Log.Warn().Err(err).Dur("retry_in", pause).Msg("the session with Postgres ended")
+		r.cfg.Log.WithLevel(level).Err(err).Dur("retry_in", pause).Msg("no session with Postgres; trying again")
 		select {
 		case <-ctx.Done():
 			return nil
@@ -180,6 +186,13 @@ func (r *Relay) left(unsettled int) int {
 		return unsettled
 	}
 	return max(unsettled, int(t.Added()-r.storedEvents.Load()))
+}
+
+// reasonIs tells whether the relay waits for this reason already.
+func (r *Relay) reasonIs(reason string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.phase != PhaseStreaming && r.reason == reason
 }
 
 func (r *Relay) enter(p Phase, reason string) {

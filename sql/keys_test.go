@@ -173,6 +173,25 @@ func TestTriggerLeavesAlone(t *testing.T) {
 	}
 }
 
+// TestLongNames: an index takes 2704 bytes at most. A key that the trigger makes too long for it
+// would fail the application's insert.
+func TestLongNames(t *testing.T) {
+	conn, _ := database(t)
+	setUp(t, conn, Options{})
+	noise := make([]byte, 3000) // letters that don't compress
+	rnd := rand.New(rand.NewPCG(5, 6))
+	for i := range noise {
+		noise[i] = byte('!' + rnd.IntN(90))
+	}
+	for _, n := range []int{2598, 2599, 2600, 2700, 3000} {
+		got := one[*string](t, conn, `insert into outbox_events (id, entity_id, event_type, payload) values ($1, $2, 'tt', '{}') returning dedupe_key`,
+			math.MinInt64+int64(n), string(noise[:n]))
+		if want := fmt.Sprintf("tt:%s:%d", noise[:n], math.MinInt64+int64(n)); (got != nil) != (n+2 <= 2600) || got != nil && *got != want {
+			t.Errorf("an entity id of %d bytes has the dedupe key %v", n, got)
+		}
+	}
+}
+
 // TestCreatedAtIsTheClock: now() is the transaction's start, so of two writers who take a lock
 // and then insert, the later one could have the earlier key.
 func TestCreatedAtIsTheClock(t *testing.T) {

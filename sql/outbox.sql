@@ -23,7 +23,7 @@ begin
   create index on {{.Table}} (status, created_at);
 
   -- Fills the keys that are null, as the relay derives them:
-  --   dedupe_key     {event_type}:{entity_id}:{id}
+  --   dedupe_key     {event_type}:{entity_id}:{id}, left null where it is too long for an index
   --   partition_key  {entity_id}
   --   ordering_key   {created_at in ms, %013d}:{id, %020d}, left null for an infinite created_at
   -- It never raises an error: the application's transaction is not at risk.
@@ -33,8 +33,8 @@ begin
     ms numeric;
     id numeric := new.id;
   begin
-    if new.dedupe_key is null then
-      new.dedupe_key := new.event_type || ':' || coalesce(new.entity_id, '') || ':' || new.id;
+    if new.dedupe_key is null and octet_length(new.event_type) + octet_length(new.entity_id) <= 2600 then
+      new.dedupe_key := new.event_type || ':' || new.entity_id || ':' || new.id;
     end if;
     if new.partition_key is null then
       new.partition_key := new.entity_id;

@@ -11,6 +11,9 @@ const (
 	prefix     = "CDC_RELAY_"
 	fileEnv    = prefix + "CONFIG"
 	fromEnvFmt = "variable %s"
+	// devenv begins the variables that say where demo and tests take their servers from. They
+	// are no keys, and a relay that the demo starts inherits them.
+	devenv = prefix + "DEVENV_"
 )
 
 // variable is the key's own name in the environment.
@@ -49,7 +52,7 @@ func readEnv(l *loader, environ []string) environment {
 	}
 	for _, pair := range environ {
 		name, val, _ := strings.Cut(pair, "=")
-		if !strings.HasPrefix(name, prefix) || slices.Contains(known, name) || serviceLink(name, val) {
+		if !strings.HasPrefix(name, prefix) || strings.HasPrefix(name, devenv) || slices.Contains(known, name) || serviceLink(name, val) {
 			continue
 		}
 		l.problem(&Problem{

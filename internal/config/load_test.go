@@ -158,14 +158,16 @@ func TestEmptyVariableIsNotSet(t *testing.T) {
 	}
 }
 
-// A Kubernetes service named cdc-relay puts such variables into every container beside it.
-func TestServiceLinksAreNotTypingErrors(t *testing.T) {
+// A Kubernetes service named cdc-relay puts such variables into every container beside it; the
+// tools for developers have some of their own.
+func TestOthersVariablesAreNotTypingErrors(t *testing.T) {
 	mustLoad(t, Sources{Environ: []string{
 		"CDC_RELAY_SERVICE_HOST=10.0.0.1", "CDC_RELAY_SERVICE_PORT=9464", "CDC_RELAY_SERVICE_PORT_METRICS=9464",
 		"CDC_RELAY_PORT=tcp://10.0.0.1:9464", "CDC_RELAY_PORT_9464_TCP=tcp://10.0.0.1:9464",
 		"CDC_RELAY_PORT_9464_TCP_PROTO=tcp", "CDC_RELAY_PORT_9464_TCP_PORT=9464", "CDC_RELAY_PORT_9464_TCP_ADDR=10.0.0.1",
 		"CDC_RELAY_METRICS_SERVICE_HOST=10.0.0.2", "CDC_RELAY_METRICS_PORT=tcp://10.0.0.2:9464",
 	}})
+	mustLoad(t, Sources{Environ: []string{"CDC_RELAY_DEVENV_POSTGRES=fetched"}})
 	for i := range table {
 		if name := table[i].variable(); serviceLink(name, "tcp://x") {
 			t.Errorf("%s is a key, and looks like a service's variable", name)

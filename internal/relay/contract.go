@@ -3,6 +3,7 @@ package relay
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/rs/zerolog"
@@ -54,21 +55,30 @@ func (p *Pinner) Check(ctx context.Context, topic string) error {
 	return err
 }
 
-// Pin implements Contracts.
+// Pin implements Contracts. It writes the first contract also where one is stored: the write finds
+// it, and waits until it is as durable as the server makes things. A relay that was cut off while it
+// waited for that may have left it behind.
 func (p *Pinner) Pin(ctx context.Context, topic string) (shard.Contracts, error) {
 	cs, first, err := p.look(ctx, topic)
-	if err != nil || len(cs) > 0 {
-		return cs, err
+	if err != nil {
+		return nil, err
+	}
+	i := slices.IndexFunc(cs, func(c shard.Contract) bool { return c.No == 1 })
+	if i >= 0 {
+		first = cs[i]
 	}
 	c, err := p.Store.PinContract(ctx, first)
 	if err != nil {
 		return nil, err
 	}
+	if i >= 0 {
+		return cs, nil
+	}
 	if ds := shard.Diff(c, first); len(ds) > 0 { // another relay was faster, with another configuration
 		return nil, p.differs(topic, ds)
 	}
 	p.Log.Info().Str("topic", topic).Int32("partitions", c.PartitionCount).Str("hash", string(c.Hash)).Msg("contract 1 is pinned")
-	return shard.Contracts{c}, nil
+	return append(cs, c), nil
 }
 
 // look returns the topic's contracts and, where there are none, the first one as it would be.

@@ -67,11 +67,12 @@ func (e *StartError) Error() string {
 // ExitCode is that of a slot whose position can't be trusted.
 func (e *StartError) ExitCode() int { return 4 }
 
-// goneError says that rows came of a relation that can't be judged, since it doesn't exist any more.
+// goneError says that rows came of a relation that can't be judged: it was dropped, or has left the
+// publication, and may have been a partition of the outbox.
 type goneError struct{ rel decode.Relation }
 
 func (e *goneError) Error() string {
-	return fmt.Sprintf("insert into %s.%s (oid %d), which does not exist any more, so it can't be told whether it is the outbox or a partition of it",
+	return fmt.Sprintf("insert into %s.%s (oid %d), which is no table of the publication any more, so it can't be told whether it was a partition of the outbox",
 		e.rel.Schema, e.rel.Name, e.rel.ID)
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/rs/zerolog"
 
 	"github.com/cdc-relay/cdc-relay/checkpoint"
@@ -118,6 +119,11 @@ func (o *Opener) create(ctx context.Context, s *wal.Stream, srv checkpoint.Serve
 	}
 	o.Log.Info().Str("slot", o.Slot).Msg("making the slot; this waits for the transactions that are running")
 	made, err := s.CreateSlot(ctx, o.Slot, wal.SlotOptions{Failover: s.System().Version >= failoverSlots})
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) && pg.Code == duplicateObject {
+		// Not %w of the cause: that another relay makes it at the same moment is no missing object.
+		return 0, fmt.Errorf("create slot %q: %w: %v", o.Slot, checkpoint.ErrSlotBeingMade, err) //nolint:errorlint // see above
+	}
 	if err != nil {
 		return 0, err
 	}
@@ -131,6 +137,9 @@ func (o *Opener) create(ctx context.Context, s *wal.Stream, srv checkpoint.Serve
 	}
 	return made.Consistent, o.Rows.GoLive(ctx, srv, made.Consistent)
 }
+
+// duplicateObject is the SQLSTATE of a slot that exists already.
+const duplicateObject = "42710"
 
 // failoverSlots is the first version of Postgres that hands slots to standbys, as server_version_num.
 const failoverSlots = 170000

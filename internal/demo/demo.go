@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"time"
 )
 
@@ -111,6 +112,11 @@ func (o *Options) complete() error {
 		}
 		o.Exe = exe
 	}
+	exe, err := filepath.Abs(o.Exe) // the relay runs in another folder
+	if err != nil {
+		return fmt.Errorf("find the relay's program: %w", err)
+	}
+	o.Exe = exe
 	return nil
 }
 

@@ -35,7 +35,7 @@ func fakeRelay(fault string) error {
 	if err != nil {
 		return err
 	}
-	f := &fake{fault: fault, conn: conn, client: client, relations: map[uint32]*pglogrepl.RelationMessage{}}
+	f := &fake{fault: fault, conn: conn, client: client, relations: map[uint32]*pglogrepl.RelationMessage{}, held: map[string]*kgo.Record{}}
 	return f.run(ctx)
 }
 
@@ -45,7 +45,7 @@ type fake struct {
 	client    *kgo.Client
 	relations map[uint32]*pglogrepl.RelationMessage
 	published int
-	held      *kgo.Record
+	held      map[string]*kgo.Record
 }
 
 const fakeSlot = "fake_slot"
@@ -149,13 +149,17 @@ func (f *fake) record(m *pglogrepl.InsertMessage) []*kgo.Record {
 	case hit && f.fault == "repeats otherwise":
 		again.Timestamp = time.UnixMilli(2)
 		return []*kgo.Record{r, &again}
-	case f.fault == "swaps" && f.held == nil && strings.Contains(col["payload"], `"version": 2`):
-		f.held = r // until a later event of the same order has passed
-		return nil
-	case f.fault == "swaps" && f.held != nil && string(f.held.Key) == string(r.Key):
-		first := f.held
-		f.held = &kgo.Record{}
-		return []*kgo.Record{r, first}
+	case f.fault == "swaps" && strings.HasSuffix(col["entity_id"], "3"):
+		// The second event of an order waits until the third has passed.
+		held := f.held[col["entity_id"]]
+		delete(f.held, col["entity_id"])
+		if strings.Contains(col["payload"], `"version": 2`) {
+			f.held[col["entity_id"]] = r
+			return nil
+		}
+		if held != nil {
+			return []*kgo.Record{r, held}
+		}
 	}
 	return []*kgo.Record{r}
 }

@@ -41,7 +41,7 @@ func TestProcess(t *testing.T) {
 		t.Errorf("a signal to an ended process: %v", err)
 	}
 
-	p = shell(t, "exec sleep 1000")
+	p = shell(t, "exec /bin/sleep 1000")
 	if group, err := syscall.Getpgid(p.PID()); err != nil || group != p.PID() {
 		t.Errorf("its process group is %d, %v: Ctrl-C would reach it", group, err)
 	}
@@ -77,7 +77,7 @@ func TestUntilSaysWhyItGaveUp(t *testing.T) {
 	if err := p.until(t.Context(), time.Minute, never); err == nil || !strings.Contains(err.Error(), "the cause") {
 		t.Errorf("it ended: %v", err)
 	}
-	p = shell(t, "exec sleep 1000")
+	p = shell(t, "exec /bin/sleep 1000")
 	if err := p.until(t.Context(), 50*time.Millisecond, never); err == nil || !strings.Contains(err.Error(), "not yet") {
 		t.Errorf("it took too long: %v", err)
 	}

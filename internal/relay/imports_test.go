@@ -116,7 +116,7 @@ var (
 	// that our own parser is compared with.
 	testModules = []string{
 		"pgregory.net/rapid", "go.uber.org/goleak", "github.com/jackc/pglogrepl", pgx, zerolog,
-		"github.com/twmb/franz-go", "github.com/prometheus/client_model",
+		"github.com/twmb/franz-go", "github.com/prometheus/client_model", "github.com/goccy/go-yaml",
 	}
 )
 

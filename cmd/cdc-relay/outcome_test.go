@@ -52,9 +52,9 @@ func TestAwkwardPasswordConnects(t *testing.T) {
 	}{
 		"url":     {[]string{"DATABASE_URL=" + s.as(user, awkward)}, nil},
 		"file":    {[]string{"DATABASE_URL=" + s.as(user, ""), "CDC_RELAY_POSTGRES_PASSWORD_FILE=" + path}, nil},
-		"command": {[]string{"DATABASE_URL=" + s.as(user, ""), "CDC_RELAY_POSTGRES_PASSWORD_COMMAND=cat " + path}, nil},
+		"command": {[]string{"DATABASE_URL=" + s.as(user, ""), "CDC_RELAY_POSTGRES_PASSWORD_COMMAND=IFS= read -r pw < " + path + `; printf '%s' "$pw"`}, nil},
 		"config": {nil, []string{"--config", file(t, "postgres: {url: "+quoteLiteral(s.as(user, ""))+
-			", password_command: [printf, '%s', "+quoteLiteral(awkward)+"]}")}},
+			", password_command: [/bin/sh, -c, 'printf %s \"$1\"', sh, "+quoteLiteral(awkward)+"]}")}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			topic := envtest.Topic(t, broker.Brokers(), 3)

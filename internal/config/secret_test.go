@@ -18,6 +18,9 @@ import (
 // character is a blank.
 const awkward = `p@ss:/?#[]%I\G {y'"£ `
 
+// printing is a command that prints a file. It needs no program but a shell.
+func printing(path string) string { return "IFS= read -r pw < '" + path + `'; printf '%s\n' "$pw"` }
+
 func yamlQuote(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
 
 // The password arrives whole at the one who connects, by each way of giving it.
@@ -41,9 +44,9 @@ func TestAwkwardPassword(t *testing.T) {
 		"file and url":        {Flags: map[string]string{"postgres.url": "postgres://relay@h:5433/db?sslmode=disable", "postgres.password_file": pwFile}},
 		"file and bare url":   {Flags: map[string]string{"postgres.url": "postgres://relay@h:5433/db", "postgres.password_file": pwFile}},
 		"file and keywords":   {Flags: map[string]string{"postgres.url": "host=h port=5433 user=relay dbname=db", "postgres.password_file": pwFile}},
-		"command as list":     {File: write(t, "postgres:\n  url: postgres://relay@h:5433/db\n  password_command: [printf, '%s\\n', "+yamlQuote(awkward)+"]")},
-		"command as text":     {Environ: []string{"DATABASE_URL=postgres://relay@h:5433/db", "CDC_RELAY_POSTGRES_PASSWORD_COMMAND=cat '" + pwFile + "' | cat"}},
-		"command and file":    {File: write(t, "postgres:\n  url: host=h port=5433 user=relay dbname=db\n  password_command: cat "+pwFile)},
+		"command as list":     {File: write(t, "postgres:\n  url: postgres://relay@h:5433/db\n  password_command: [/bin/sh, -c, 'printf \"%s\\n\" \"$1\"', sh, "+yamlQuote(awkward)+"]")},
+		"command as text":     {Environ: []string{"DATABASE_URL=postgres://relay@h:5433/db", "CDC_RELAY_POSTGRES_PASSWORD_COMMAND=" + printing(pwFile)}},
+		"command and file":    {File: write(t, "postgres:\n  url: host=h port=5433 user=relay dbname=db\n  password_command: "+yamlQuote(printing(pwFile)))},
 		"postgresql:// works": {Environ: []string{"DATABASE_URL=postgresql://relay:" + escaped + "@h:5433/db"}},
 	} {
 		c := mustLoad(t, src)
@@ -199,10 +202,10 @@ func TestPasswordCommandFails(t *testing.T) {
 		"exit status":  {[]string{"/bin/sh", "-c", "echo hunter2; echo hunter2 >&2; exit 3"}, "it ended with exit status 3"},
 		"not found":    {[]string{"/nonexistent/hunter2"}, "it can't be started"},
 		"a password":   {[]string{"/bin/sh", "-c", "hunter2"}, "it ended with exit status 127"},
-		"no output":    {[]string{"true"}, "it is empty"},
-		"only newline": {[]string{"echo"}, "it is empty"},
-		"endless":      {[]string{"/bin/sh", "-c", "exec yes hunter2"}, "it is longer than 65536 bytes"},
-		"NUL":          {[]string{"printf", `a\000b`}, "it contains a NUL byte"},
+		"no output":    {[]string{"/bin/sh", "-c", ":"}, "it is empty"},
+		"only newline": {[]string{"/bin/sh", "-c", "echo"}, "it is empty"},
+		"endless":      {[]string{"/bin/sh", "-c", "while :; do echo hunter2; done"}, "it is longer than 65536 bytes"},
+		"NUL":          {[]string{"/bin/sh", "-c", `printf 'a\000b'`}, "it contains a NUL byte"},
 	} {
 		_, err := Postgres{PasswordCommand: Command{args: row.command}}.ConnString(context.Background())
 		var se *SecretError
@@ -220,7 +223,7 @@ func TestPasswordCommandFails(t *testing.T) {
 func TestPasswordCommandIsCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	_, err := Postgres{PasswordCommand: Command{args: []string{"sleep", "600"}}}.ConnString(ctx)
+	_, err := Postgres{PasswordCommand: Command{args: []string{"/bin/sh", "-c", ":"}}}.ConnString(ctx)
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, want a cancellation", err)
 	}

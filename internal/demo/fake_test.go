@@ -56,7 +56,7 @@ func (f *fake) run(stopping context.Context) error {
 		return errors.New("last words of a relay")
 	}
 	_, err := f.conn.Exec(ctx, `INSERT INTO cdc_relay.checkpoint (slot, state, system_id, timeline, stored, publication)
-		VALUES ($1, 'live', '', 1, '0/0', $2) ON CONFLICT DO NOTHING`, fakeSlot, os.Args[3])
+		VALUES ($1, 'live', '', 1, '0/1', $2) ON CONFLICT DO NOTHING`, fakeSlot, os.Args[3])
 	if err == nil {
 		_, err = f.conn.Exec(ctx, `SELECT pg_create_logical_replication_slot($1, 'pgoutput') WHERE NOT EXISTS (SELECT FROM pg_replication_slots WHERE slot_name = $1)`, fakeSlot)
 	}

@@ -107,11 +107,14 @@ func rejectHeals(r *rig) {
 	topic := r.sub.Topic(r.T, 2)
 	p := r.sub.Poison(r.T, topic)
 	var once sync.Once
+	produced := make(chan struct{})
 	r.ledger.Verdict = func(context.Context, *sink.Record, error) (sink.Verdict, error) {
+		<-produced // what is spoiled later would not be healed
 		once.Do(p.Heal)
 		return sink.Retry, nil
 	}
 	by := r.spoiled(topic, 2, 40, p, 5, 20)
+	close(produced)
 	r.flush()
 	if r.ledger.Rejects() == 0 {
 		r.Error("nothing was rejected: the case proves nothing")

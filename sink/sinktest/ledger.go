@@ -28,6 +28,7 @@ type Ledger struct {
 	faults  []string
 	rejects int
 	settled int
+	calls   int // of Produce that have not returned
 	closed  bool
 }
 
@@ -75,12 +76,17 @@ func (l *Ledger) Produce(ctx context.Context, s sink.Sink, r *sink.Record) error
 	e := &entry{lane: a}
 	l.entries[r] = e
 	a.taken = append(a.taken, r)
+	l.calls++
 	l.mu.Unlock()
 
 	err := s.Produce(ctx, r)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.calls--
+	if l.closed {
+		l.wake() // Close may wait for this call
+	}
 	if err != nil {
-		l.mu.Lock()
-		defer l.mu.Unlock()
 		if e.done {
 			l.fault("%s was reported, but Produce said that it was not taken: %v", name(r), err)
 		}
@@ -96,6 +102,12 @@ func (l *Ledger) Close(ctx context.Context, s sink.Sink) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.closed = true
+	for l.calls > 0 { // a Produce that Close met is refused, or counted
+		change := l.change
+		l.mu.Unlock()
+		<-change
+		l.mu.Lock()
+	}
 	if open := l.open(); left != open {
 		l.fault("Close counted %d unsettled records, %d were", left, open)
 	}

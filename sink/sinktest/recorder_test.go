@@ -127,6 +127,29 @@ func TestRecorderHoldAcks(t *testing.T) {
 	}
 }
 
+// With reports held back, the question about a refused record waits for them.
+func TestRecorderHoldAcksAndRefuse(t *testing.T) {
+	ctx, r, l := start(t)
+	l.Verdict = func(context.Context, *sink.Record, error) (sink.Verdict, error) { return sink.Settled, nil }
+	r.HoldAcks()
+	r.Refuse(wal.Position{Lineage: 1, Commit: 2}, errors.New("too large"))
+	for n := range 4 {
+		if err := l.Produce(ctx, r, record(0, n)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := r.Wait(ctx, func(c sinktest.Counts) bool { return c.Published == 2 }); err != nil {
+		t.Fatal(err)
+	}
+	r.Release()
+	if err := r.Flush(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if c := r.Counts(); c != (sinktest.Counts{Taken: 4, Published: 3, Acked: 3, Settled: 1, Rejects: 1}) {
+		t.Errorf("got %+v", c)
+	}
+}
+
 func TestRecorderStall(t *testing.T) {
 	ctx, r, l := start(t)
 	r.Stall()

@@ -99,6 +99,22 @@ func TestFromTableIdentity(t *testing.T) {
 	}
 }
 
+// An event without a key goes where its ID as a key would go.
+func TestFromTableNullKey(t *testing.T) {
+	ctx, conn := database(t)
+	const insert = `insert into oracle_events (id, entity_id, event_type) values (9, NULL, 'made'), (10, 'made::9', 'made')`
+	if _, err := conn.Exec(ctx, insert); err != nil {
+		t.Fatal(err)
+	}
+	got, err := oracle.FromTable(ctx, conn, oracle.TableQuery{Table: "oracle_events", Partitions: 1 << 30})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(got) != 2 || got[0].Partition != got[1].Partition {
+		t.Errorf("got %+v, want two events in one partition", got)
+	}
+}
+
 func TestFromTableNamesWhatIsWrong(t *testing.T) {
 	ctx, conn := database(t)
 	_, err := oracle.FromTable(ctx, conn, oracle.TableQuery{Table: "no_such_table"})

@@ -195,7 +195,7 @@ func TestTimerGoesOnAfterAnAnswer(t *testing.T) {
 // Nobody takes the batches: statuses go on as if nothing were the matter, and so does the
 // connection, however long it lasts.
 func TestStatusWhileBlocked(t *testing.T) {
-	const blocked = 5 * time.Minute
+	const blocked = 5*time.Minute + 5*time.Second
 	synctest.Test(t, func(t *testing.T) {
 		server := waltest.Serve(t, func(c *waltest.Conn) {
 			c.Start(source())
@@ -222,6 +222,7 @@ func TestStatusWhileBlocked(t *testing.T) {
 		if want := []string{"first 0/3000", "second 0/3100"}; !slices.Equal(got, want) {
 			t.Errorf("frames %q, want %q", got, want)
 		}
+		synctest.Wait() // for the server to have counted
 		r.stop()
 	})
 }

@@ -84,8 +84,9 @@ func TestNetwork(t *testing.T) {
 				c.Finish()
 			})
 			if version != 0 {
-				server.TLS = certificate(t)
-				server.TLS.MinVersion, server.TLS.MaxVersion = version, version
+				secure := certificate(t)
+				secure.MinVersion, secure.MaxVersion = version, version
+				server.SetTLS(secure)
 			}
 			cfg := config(server)
 			cfg.StatusInterval = 5 * time.Millisecond
@@ -113,7 +114,7 @@ func load(t testing.TB, n int, secure *tls.Config) *session {
 		}
 		c.Finish()
 	})
-	server.TLS = secure
+	server.SetTLS(secure)
 	return stream(t, config(server), 4)
 }
 

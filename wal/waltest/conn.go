@@ -28,12 +28,12 @@ type Conn struct {
 
 	reader sync.WaitGroup
 	said   chan said // what the client says from the start of the stream on
+	back   *said     // taken from there and not yet looked at
 }
 
 // said is a message of the client, or the error that ended reading.
 type said struct {
 	msg any // Status, or the pgproto3 message
-	at  time.Time
 	err error
 }
 
@@ -249,6 +249,10 @@ func parseStatus(b []byte) (Status, bool) {
 }
 
 func (c *Conn) next(want string) said {
+	if s := c.back; s != nil {
+		c.back = nil
+		return *s
+	}
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
 	select {

@@ -16,12 +16,10 @@ import (
 // Server plays a Postgres that serves one script per connection, in the order in which they
 // are made, and refuses those beyond.
 type Server struct {
-	// TLS, set before the first connection, makes the server speak TLS.
-	TLS *tls.Config
-
 	t        testing.TB
 	addr     string // "" in memory
 	mu       sync.Mutex
+	tls      *tls.Config
 	scripts  []func(*Conn)
 	sessions sync.WaitGroup
 }
@@ -68,21 +66,29 @@ func (s *Server) begin(conn net.Conn) bool {
 	}
 	script := s.scripts[0]
 	s.scripts = s.scripts[1:]
-	s.sessions.Go(func() { s.session(conn, script) })
+	secure := s.tls
+	s.sessions.Go(func() { s.session(conn, secure, script) })
 	return true
 }
 
-func (s *Server) session(conn net.Conn, script func(*Conn)) {
+func (s *Server) session(conn net.Conn, secure *tls.Config, script func(*Conn)) {
 	c := &Conn{t: s.t, net: conn}
 	defer func() {
 		c.net.Close()
 		c.reader.Wait()
 	}()
-	if s.TLS != nil && !c.secure(s.TLS) {
-		return
+	if secure != nil {
+		c.secure(secure)
 	}
 	c.backend = pgproto3.NewBackend(c.net, c.net)
 	script(c)
+}
+
+// SetTLS has the server speak TLS on connections that are made from now on.
+func (s *Server) SetTLS(cfg *tls.Config) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tls = cfg
 }
 
 // Wait returns when all scripts that were begun have ended.
@@ -99,7 +105,9 @@ func (s *Server) Config() *pgconn.Config {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	if s.TLS != nil {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.tls != nil {
 		cfg.TLSConfig = &tls.Config{InsecureSkipVerify: true} // the server is ours
 	}
 	if s.addr == "" {
@@ -116,16 +124,11 @@ func (s *Server) Config() *pgconn.Config {
 }
 
 // secure answers the client's request for TLS.
-func (c *Conn) secure(cfg *tls.Config) bool {
+func (c *Conn) secure(cfg *tls.Config) {
 	request := make([]byte, 8)
 	if _, err := io.ReadFull(c.net, request); err != nil {
-		c.t.Errorf("scripted server: read TLS request: %v", err)
-		return false
+		c.fail("read TLS request: %v", err)
 	}
-	if _, err := c.net.Write([]byte{'S'}); err != nil {
-		c.t.Errorf("scripted server: accept TLS: %v", err)
-		return false
-	}
+	c.Write([]byte{'S'})
 	c.net = tls.Server(c.net, cfg)
-	return true
 }

@@ -86,23 +86,25 @@ func (c *Conn) Status() Status {
 	return st
 }
 
-// Statuses returns the statuses that have come and were not returned before.
+// Statuses returns the statuses that have come and were not returned before, up to whatever else
+// the client said.
 func (c *Conn) Statuses() (all []Status) {
-	for {
+	for c.back == nil {
 		select {
 		case s, ok := <-c.said:
-			if st, isStatus := s.msg.(Status); ok && isStatus {
+			if !ok {
+				return all
+			}
+			if st, ok := s.msg.(Status); ok {
 				all = append(all, st)
-				continue
+			} else {
+				c.back = &s
 			}
-			if ok {
-				c.fail("wait for statuses: got %T, %v", s.msg, s.err)
-			}
-			return all
 		default:
 			return all
 		}
 	}
+	return all
 }
 
 // Leave waits for the client to end its side of the stream, and returns the last status that

@@ -90,6 +90,12 @@ func (b *batch) free() {
 	batches.Put(b)
 }
 
+// unwire gives the encoded form back; it can be made again.
+func (b *batch) unwire() {
+	b.wire.free()
+	b.wire = nil
+}
+
 // slice is the piece [from, to) of b.
 func (b *batch) slice(from, to int) *batch {
 	p := newBatch()

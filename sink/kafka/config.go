@@ -29,9 +29,6 @@ type Config struct {
 	BatchBytes int
 	// RequestBytes bounds the batches of one request, before compression. Default: 2 MiB.
 	RequestBytes int
-	// Linger is how long records wait for company while a request to their broker is under
-	// way. It saves CPU at middling rates and costs latency. Default: none.
-	Linger time.Duration
 
 	// DialTimeout and WriteTimeout default to 5 s. ProduceTimeout, default 5 s, is how long a
 	// broker may wait for its replicas. ReadTimeout, default 10 s, is how long an answer may
@@ -67,6 +64,10 @@ type SASL struct {
 // the broker idles between requests, more than two gains nothing (measured).
 const (
 	produceInFlight = 2
+	// largeRequest is from what size on a second request is sent before the first is
+	// answered. Smaller ones gain nothing by it, since a broker takes up one after the other:
+	// waiting makes them fewer.
+	largeRequest = 64 << 10
 	// smallTimeout bounds the wait for small answers.
 	smallTimeout = 3 * time.Second
 )

@@ -13,15 +13,18 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/cdc-relay/cdc-relay/decode/shape"
+	"github.com/cdc-relay/cdc-relay/internal/devenv/envtest"
 	"github.com/cdc-relay/cdc-relay/sink"
 	"github.com/cdc-relay/cdc-relay/wal"
 )
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m,
-		// sarama's metrics start one ticker per process and never stop it.
-		goleak.IgnoreTopFunction("github.com/rcrowley/go-metrics.(*meterArbiter).tick"),
-	)
+	envtest.Main(m, func() error {
+		return goleak.Find(
+			// sarama's metrics start one ticker per process and never stop it.
+			goleak.IgnoreTopFunction("github.com/rcrowley/go-metrics.(*meterArbiter).tick"),
+		)
+	})
 }
 
 const testTimeout = 30 * time.Second

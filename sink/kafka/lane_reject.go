@@ -59,8 +59,7 @@ func (l *lane) split(bad []int32, out []action) []action {
 	b := l.cur
 	l.cur = nil
 	mark := len(l.segs)
-	b.wire.free()
-	b.wire = nil
+	b.unwire()
 	if b.maybe {
 		l.anc = append(l.anc, ancestor{b, mark})
 	}
@@ -216,6 +215,11 @@ func (l *lane) decided(v sink.Verdict, failed bool, out []action) []action {
 
 // stall stops the lane for good.
 func (l *lane) stall(why haltKind, code int16, out []action) []action {
+	return l.stallAt(why, code, -1, out)
+}
+
+// stallAt stops the lane because of an answer that names an offset.
+func (l *lane) stallAt(why haltKind, code int16, offset int64, out []action) []action {
 	l.state = halted
-	return append(out, action{kind: actHalt, halt: why, code: code, batch: l.cur})
+	return append(out, action{kind: actHalt, halt: why, code: code, offset: offset})
 }

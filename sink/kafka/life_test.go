@@ -2,22 +2,15 @@ package kafka
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
-	"math/big"
-	"net"
-	"strings"
+	"runtime"
 	"testing"
 	"time"
+	"weak"
 
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
-	"github.com/twmb/franz-go/pkg/kversion"
 
 	"github.com/cdc-relay/cdc-relay/sink"
 )
@@ -214,159 +207,34 @@ func TestProduceErrors(t *testing.T) {
 	}
 }
 
-func TestMissingTopicAppears(t *testing.T) {
-	ctx := testContext(t)
-	c := newCluster(t, kfake.NumBrokers(1), kfake.SeedTopics(1, "other"))
-	h := newRecorder(t)
-	s := open(t, testConfig(t, c), h)
-	steady(t, s, "orders", 3, 30, nil)
-	h.await(ctx, "the topic to stop", func() bool { return len(h.topics) == 1 && errors.Is(h.topics[0], ErrTopicMissing) })
-	produce(t, s, record("other", 0, 1000)) // the others go on
-	h.settledTo(ctx, 1)
-	if err := c.CreateTopic("orders", 3, nil); err != nil {
-		t.Fatal(err)
-	}
-	flush(t, ctx, s)
-	h.await(ctx, "the topic to heal", func() bool { return len(h.topics) == 2 && h.topics[1] == nil })
-	checkLog(t, ctx, c.ListenAddrs(), "orders", 30, nil)
-}
-
-func TestMissingPartitionAppears(t *testing.T) {
-	ctx := testContext(t)
-	c := newCluster(t, kfake.NumBrokers(1), kfake.SeedTopics(2, "orders"))
-	h := newRecorder(t)
-	s := open(t, testConfig(t, c), h)
-	for i := range 30 {
-		produce(t, s, record("orders", int32(i%3), i))
-	}
-	h.await(ctx, "the topic to stop", func() bool { return len(h.topics) == 1 && errors.Is(h.topics[0], ErrTopicMissing) })
-	if !strings.Contains(h.topics[0].Error(), "partition 2") || !strings.Contains(h.topics[0].Error(), "2 partitions") {
-		t.Errorf("topic state %v", h.topics[0])
-	}
-	grow := kmsg.NewPtrCreatePartitionsRequest()
-	gt := kmsg.NewCreatePartitionsRequestTopic()
-	gt.Topic, gt.Count = "orders", 3
-	grow.Topics = append(grow.Topics, gt)
-	ask(t, ctx, c, grow)
-	flush(t, ctx, s)
-	h.await(ctx, "the topic to heal", func() bool { return len(h.topics) == 2 && h.topics[1] == nil })
-	checkLog(t, ctx, c.ListenAddrs(), "orders", 30, nil)
-}
-
-// TestTopicMadeAgain: another topic of the same name hasn't got what was acknowledged.
-func TestTopicMadeAgain(t *testing.T) {
-	for _, quiet := range []bool{false, true} {
-		t.Run(fmt.Sprintf("quiet=%t", quiet), func(t *testing.T) {
-			ctx := testContext(t)
-			c := newCluster(t, kfake.NumBrokers(1), kfake.SeedTopics(2, "orders"))
-			h := newRecorder(t)
-			cfg := testConfig(t, c)
-			if quiet {
-				cfg.MetadataInterval = 20 * time.Millisecond
-			}
-			s := open(t, cfg, h)
-			steady(t, s, "orders", 2, 20, nil)
-			flush(t, ctx, s)
-			if err := c.DeleteTopic("orders"); err != nil {
-				t.Fatal(err)
-			}
-			if err := c.CreateTopic("orders", 2, nil); err != nil {
-				t.Fatal(err)
-			}
-			if !quiet {
-				produce(t, s, record("orders", 0, 20))
-			}
-			h.await(ctx, "the topic to stop", func() bool { return len(h.topics) >= 1 && h.topics[len(h.topics)-1] != nil })
-			var re *RegressedError
-			if err := h.topics[len(h.topics)-1]; !errors.As(err, &re) || re.From.Commit != 1000 || re.Last.Commit < 1018 {
-				t.Errorf("topic state %v", err)
-			}
-			if h.acked != 20 {
-				t.Errorf("%d acks, want 20", h.acked)
-			}
-		})
-	}
-}
-
-// TestOldKafka: the oldest supported versions, and one in between.
-func TestOldKafka(t *testing.T) {
-	for _, v := range []struct {
-		name     string
-		versions *kversion.Versions
-	}{{"2.5", kversion.V2_5_0()}, {"2.8", kversion.V2_8_0()}, {"3.6", kversion.V3_6_0()}} {
-		t.Run(v.name, func(t *testing.T) {
-			ctx := testContext(t)
-			c := newCluster(t, kfake.NumBrokers(2), kfake.SeedTopics(4, "orders"), kfake.MaxVersions(v.versions))
-			h := newRecorder(t)
-			s := open(t, testConfig(t, c), h)
-			if info, err := s.Topic(ctx, "orders"); err != nil || info.Partitions != 4 {
-				t.Errorf("topic: %+v, %v", info, err)
-			}
-			steady(t, s, "orders", 4, 1000, nil)
-			flush(t, ctx, s)
-			checkLog(t, ctx, c.ListenAddrs(), "orders", 1000, nil)
-		})
-	}
-}
-
-func TestTLS(t *testing.T) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	tmpl := &x509.Certificate{
-		SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback}, IsCA: true, BasicConstraintsValid: true,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, tmpl, tmpl, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cert, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pool := x509.NewCertPool()
-	pool.AddCert(cert)
-
-	ctx := testContext(t)
-	c := newCluster(t, kfake.NumBrokers(1), kfake.SeedTopics(2, "orders"),
-		kfake.TLS(&tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}}))
-	cfg := testConfig(t, c)
-	cfg.TLS = &tls.Config{RootCAs: pool}
-	s := open(t, cfg, newRecorder(t))
-	steady(t, s, "orders", 2, 1000, nil)
-	flush(t, ctx, s)
-
-	cfg.TLS = &tls.Config{}
-	strict := open(t, cfg, newRecorder(t))
-	_, err = strict.Topic(ctx, "orders")
-	var unknown x509.UnknownAuthorityError
-	if !errors.As(err, &unknown) {
-		t.Errorf("an unknown authority: %v", err)
-	}
-}
-
-// TestIdleConnection: one that nothing was sent on for long is made anew, as brokers close it.
-func TestIdleConnection(t *testing.T) {
+// TestMemory: nothing keeps a record once it is settled.
+func TestMemory(t *testing.T) {
 	ctx := testContext(t)
 	nw := newNetwork()
-	c := newCluster(t, kfake.NumBrokers(1), kfake.SeedTopics(1, "orders"), nw.option())
-	s := open(t, testConfig(t, c), newRecorder(t))
-	produce(t, s, record("orders", 0, 0))
-	flush(t, ctx, s)
-	b := s.brokers[0]
-	poll(t, ctx, "the answer", func() bool {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		return b.inFlight == 0
-	})
-	b.used = time.Now().Add(-2 * idleLimit)
-	nw.away(true)
-	nw.away(false)
-	produce(t, s, record("orders", 0, 1))
-	flush(t, ctx, s)
-	if st := s.Stats(); st.Retries != 0 {
-		t.Errorf("the record was lost with the old connection first: %+v", st)
+	c := newCluster(t, kfake.NumBrokers(1), kfake.SeedTopics(3, "orders"), nw.option())
+	h := newRecorder(t)
+	h.verdict = settleAll
+	s := open(t, testConfig(t, c), h)
+	var refs []weak.Pointer[sink.Record]
+	for i := range 3000 {
+		r := record("orders", int32(i%3), i)
+		if i%500 == 100 {
+			r.TimestampMs = -1
+		}
+		if i%500 == 200 {
+			nw.cutAnswers(1, false)
+		}
+		refs = append(refs, weak.Make(r))
+		produce(t, s, r)
 	}
+	flush(t, ctx, s)
+	poll(t, ctx, "the records to be released", func() bool {
+		runtime.GC()
+		for _, r := range refs {
+			if r.Value() != nil {
+				return false
+			}
+		}
+		return true
+	})
 }

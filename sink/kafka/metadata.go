@@ -152,6 +152,7 @@ func (s *Sink) learn(res *sarama.MetadataResponse) {
 	for _, b := range res.Brokers {
 		nodes[b.ID()] = s.broker(b.ID(), b.Addr())
 	}
+	s.forget(nodes)
 	for _, tm := range res.Topics {
 		if t := s.topicNamed(tm.Name); t != nil {
 			t.learn(tm, nodes)

@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"fmt"
 	"sync"
 	"sync/atomic"
 
@@ -141,8 +142,12 @@ func (p *partition) halt(a *action) {
 	var err error
 	switch a.halt {
 	case haltRegressed:
-		from, last := p.trail.lost(-1)
-		err = &RegressedError{Topic: p.topic.name, Partition: p.num, Cause: p.last, Offset: -1, From: from, Last: last}
+		from, last := p.trail.lost(a.offset)
+		cause := p.last
+		if a.offset >= 0 {
+			cause = fmt.Sprintf("it goes on at offset %d, and %d was acknowledged", a.offset, p.lane.end-1)
+		}
+		err = &RegressedError{Topic: p.topic.name, Partition: p.num, Cause: cause, Offset: a.offset, From: from, Last: last}
 		p.sink.meta.halt(p.topic)
 	case haltPops:
 		err = &StuckError{p.topic.name, p.num, "a refused batch may be in the log and asking again doesn't settle it: " + p.last}

@@ -28,6 +28,10 @@ type broker struct {
 	broken   error // why the connection must be thrown away
 	conn     *conn // nil while there is none; only the sender opens, uses and closes it
 
+	gone bool // not in the newest metadata
+
+	// The sender's own:
+	sent   int // bytes of the last request, before compression
 	spare  []*partition
 	failed int // connection attempts in a row
 	used   time.Time
@@ -85,12 +89,9 @@ func (b *broker) await(ctx context.Context) bool {
 			return false
 		}
 		b.mu.Lock()
-		due := b.broken != nil || len(b.ready) > 0 && b.inFlight < produceInFlight
-		linger := due && b.broken == nil && b.inFlight > 0 && b.sink.cfg.Linger > 0
+		room := b.inFlight == 0 || b.inFlight < produceInFlight && b.sent >= largeRequest
+		due := b.broken != nil || len(b.ready) > 0 && room
 		b.mu.Unlock()
-		if linger {
-			return pause(ctx, b.sink.cfg.Linger)
-		}
 		if due {
 			return true
 		}
@@ -208,6 +209,7 @@ func (b *broker) collect() *request {
 	b.mu.Unlock()
 
 	req := &request{}
+	b.sent = 0
 	left := b.sink.cfg.RequestBytes
 	var back []*partition
 	for _, p := range list {
@@ -225,6 +227,7 @@ func (b *broker) collect() *request {
 		}
 		if bt != nil {
 			left -= bt.bytes
+			b.sent += bt.bytes
 		}
 	}
 	clear(list)
@@ -350,7 +353,12 @@ func (p *partition) answered(ev *event, err error, apart bool) {
 		}
 	}
 	p.apart = apart
+	id, epoch := p.lane.id, p.lane.epoch
 	p.acts = p.lane.step(*ev, p.acts[:0])
+	if p.lane.id != id || p.lane.epoch != epoch {
+		p.sink.stats.epochs.Add(1)
+		p.log().Warn().Str("answer", p.last).Msg("the broker lost the producer's state: a new epoch, and what is unacknowledged may be repeated")
+	}
 	p.perform()
 }
 

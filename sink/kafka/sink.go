@@ -81,6 +81,7 @@ func Open(ctx context.Context, cfg Config, h sink.Handler) (*Sink, error) {
 	small := *sc
 	small.Net.ReadTimeout = min(small.Net.ReadTimeout, smallTimeout)
 	small.Net.WriteTimeout = min(small.Net.WriteTimeout, smallTimeout)
+	small.Net.DialTimeout = min(small.Net.DialTimeout, smallTimeout)
 	s.meta = &metadata{sink: s, dialer: &dialer{&small, dial}, wake: make(chan struct{}, 1)}
 	s.ids = newIDPool(s)
 	s.ctx, s.cancel = context.WithCancel(ctx)
@@ -259,6 +260,17 @@ func (s *Sink) broker(id int32, addr string) *broker {
 	return b
 }
 
+// forget marks the nodes that the cluster hasn't got any more.
+func (s *Sink) forget(nodes map[int32]*broker) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for id, b := range s.brokers {
+		b.mu.Lock()
+		b.gone = nodes[id] == nil
+		b.mu.Unlock()
+	}
+}
+
 // addresses returns where brokers listen: those known from metadata, then the configured.
 func (s *Sink) addresses() []string {
 	s.mu.Lock()
@@ -266,7 +278,9 @@ func (s *Sink) addresses() []string {
 	var as []string
 	for _, b := range s.brokers {
 		b.mu.Lock()
-		as = append(as, b.addr)
+		if !b.gone {
+			as = append(as, b.addr)
+		}
 		b.mu.Unlock()
 	}
 	return append(as, s.cfg.Brokers...)

@@ -11,10 +11,13 @@ type Stats struct {
 	Retries    uint64 // batches that had to be sent again
 	Rejected   uint64 // refused records that a verdict was asked for
 	Reconnects uint64 // connections to brokers lost
+	// Epochs counts how often a broker lost a producer's state. Each time the batch under way
+	// may be in the log twice.
+	Epochs uint64
 }
 
 type counters struct {
-	acked, requests, retries, rejected, reconnects atomic.Uint64
+	acked, requests, retries, rejected, reconnects, epochs atomic.Uint64
 }
 
 // Stats returns the counts.
@@ -27,5 +30,6 @@ func (s *Sink) Stats() Stats {
 		Retries:    s.stats.retries.Load(),
 		Rejected:   s.stats.rejected.Load(),
 		Reconnects: s.stats.reconnects.Load(),
+		Epochs:     s.stats.epochs.Load(),
 	}
 }

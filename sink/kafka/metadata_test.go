@@ -1,0 +1,86 @@
+package kafka
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+func TestMissingTopicAppears(t *testing.T) {
+	ctx := testContext(t)
+	c := newCluster(t, kfake.NumBrokers(1), kfake.SeedTopics(1, "other"))
+	h := newRecorder(t)
+	s := open(t, testConfig(t, c), h)
+	steady(t, s, "orders", 3, 30, nil)
+	h.await(ctx, "the topic to stop", func() bool { return len(h.topics) == 1 && errors.Is(h.topics[0], ErrTopicMissing) })
+	produce(t, s, record("other", 0, 1000)) // the others go on
+	h.settledTo(ctx, 1)
+	if err := c.CreateTopic("orders", 3, nil); err != nil {
+		t.Fatal(err)
+	}
+	flush(t, ctx, s)
+	h.await(ctx, "the topic to heal", func() bool { return len(h.topics) == 2 && h.topics[1] == nil })
+	checkLog(t, ctx, c.ListenAddrs(), "orders", 30, nil)
+}
+
+func TestMissingPartitionAppears(t *testing.T) {
+	ctx := testContext(t)
+	c := newCluster(t, kfake.NumBrokers(1), kfake.SeedTopics(2, "orders"))
+	h := newRecorder(t)
+	s := open(t, testConfig(t, c), h)
+	for i := range 30 {
+		produce(t, s, record("orders", int32(i%3), i))
+	}
+	h.await(ctx, "the topic to stop", func() bool { return len(h.topics) == 1 && errors.Is(h.topics[0], ErrTopicMissing) })
+	if !strings.Contains(h.topics[0].Error(), "partition 2") || !strings.Contains(h.topics[0].Error(), "2 partitions") {
+		t.Errorf("topic state %v", h.topics[0])
+	}
+	grow := kmsg.NewPtrCreatePartitionsRequest()
+	gt := kmsg.NewCreatePartitionsRequestTopic()
+	gt.Topic, gt.Count = "orders", 3
+	grow.Topics = append(grow.Topics, gt)
+	ask(t, ctx, c, grow)
+	flush(t, ctx, s)
+	h.await(ctx, "the topic to heal", func() bool { return len(h.topics) == 2 && h.topics[1] == nil })
+	checkLog(t, ctx, c.ListenAddrs(), "orders", 30, nil)
+}
+
+// TestTopicMadeAgain: another topic of the same name hasn't got what was acknowledged.
+func TestTopicMadeAgain(t *testing.T) {
+	for _, quiet := range []bool{false, true} {
+		t.Run(fmt.Sprintf("quiet=%t", quiet), func(t *testing.T) {
+			ctx := testContext(t)
+			c := newCluster(t, kfake.NumBrokers(1), kfake.SeedTopics(2, "orders"))
+			h := newRecorder(t)
+			cfg := testConfig(t, c)
+			if quiet {
+				cfg.MetadataInterval = 20 * time.Millisecond
+			}
+			s := open(t, cfg, h)
+			steady(t, s, "orders", 2, 20, nil)
+			flush(t, ctx, s)
+			if err := c.DeleteTopic("orders"); err != nil {
+				t.Fatal(err)
+			}
+			if err := c.CreateTopic("orders", 2, nil); err != nil {
+				t.Fatal(err)
+			}
+			if !quiet {
+				produce(t, s, record("orders", 0, 20))
+			}
+			h.await(ctx, "the topic to stop", func() bool { return len(h.topics) >= 1 && h.topics[len(h.topics)-1] != nil })
+			var re *RegressedError
+			if err := h.topics[len(h.topics)-1]; !errors.As(err, &re) || re.From.Commit != 1000 || re.Last.Commit < 1018 {
+				t.Errorf("topic state %v", err)
+			}
+			if h.acked != 20 {
+				t.Errorf("%d acks, want 20", h.acked)
+			}
+		})
+	}
+}

@@ -43,7 +43,7 @@ type sourceBox struct{ Source }
 // errDrain ends what a stop still waited for.
 var errDrain = errors.New("the time of shutdown.drain is over")
 
-var errUnasked = errors.New("Kafka has not been asked yet")
+var errUnasked = errors.New("the topic has not been looked at yet")
 
 // New assembles a relay. It does no I/O.
 func New(cfg Config) *Relay {
@@ -88,9 +88,9 @@ func (r *Relay) check(ctx context.Context) {
 		defer close(done)
 		defer cancel()
 		noted := false
-		_, err := retry(asking, "look at Kafka", func(err error) {
+		_, err := retry(asking, "compare configuration, contract and topic", func(err error) {
 			if !noted {
-				r.cfg.Log.Warn().Err(err).Msg("Kafka can't be asked yet; trying again")
+				r.cfg.Log.Warn().Err(err).Msg("topic and contract can't be looked at yet; trying again")
 			}
 			noted = true
 			r.unchecked.Store(&err)

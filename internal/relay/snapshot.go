@@ -46,7 +46,7 @@ func (r *Relay) judge(s *Status, h *handler) {
 		s.Phase, s.Reason = PhaseHalted, halt.Error()
 	case s.Phase != PhaseStreaming:
 	case unchecked != nil:
-		s.Reason = "Kafka does not answer: " + (*unchecked).Error()
+		s.Reason = "not ready to publish: " + (*unchecked).Error()
 	case stopped != nil:
 		s.Reason = fmt.Sprintf("topic %q can't be published to: %v", topic, stopped)
 	case !failing.IsZero() && now.Sub(failing) > storeRed:

@@ -13,9 +13,10 @@ import (
 // console tells people what happens: lines that stay and, for what takes long, one line that
 // is written again on a terminal, and a line every two seconds elsewhere.
 type console struct {
-	mu   sync.Mutex
-	out  io.Writer
-	bars *mpb.Progress // nil where out is no terminal
+	mu     sync.Mutex
+	out    io.Writer
+	bars   *mpb.Progress // nil where out is no terminal
+	tracks []*track      // with bars
 }
 
 // newConsole writes to out; a nil out takes everything.
@@ -44,12 +45,16 @@ func (c *console) line(format string, args ...any) {
 // close ends the lines that change. What is printed later goes straight to the output.
 func (c *console) close() {
 	c.mu.Lock()
-	bars := c.bars
-	c.bars = nil
+	bars, tracks := c.bars, c.tracks
+	c.bars, c.tracks = nil, nil
 	c.mu.Unlock()
-	if bars != nil {
-		bars.Shutdown()
+	if bars == nil {
+		return
 	}
+	for _, t := range tracks {
+		t.done()
+	}
+	bars.Wait() // Shutdown would lose the lines that wait to be written
 }
 
 // every is the least time between two lines about the same thing, off a terminal.
@@ -87,6 +92,9 @@ func (c *console) track(name string, total int64) *track {
 			defer t.mu.Unlock()
 			return t.now
 		})))
+	c.mu.Lock()
+	c.tracks = append(c.tracks, t)
+	c.mu.Unlock()
 	return t
 }
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // follower is a consumer that reads the topic while the demo runs: it counts the events that
@@ -20,6 +21,10 @@ type follower struct {
 	client *kgo.Client
 	events atomic.Int64
 	wg     sync.WaitGroup
+	// fetching is closed when the first fetch was answered. A consumer takes a second to get
+	// there, which is none of the relay's latency.
+	fetching chan struct{}
+	once     sync.Once
 
 	mu      sync.Mutex
 	arrived map[int64]time.Time // by the event's id
@@ -29,14 +34,32 @@ type follower struct {
 
 // follow begins to read at the topic's start.
 func follow(brokers []string, topic string) (*follower, error) {
+	f := &follower{arrived: map[int64]time.Time{}, fetching: make(chan struct{})}
 	client, err := kgo.NewClient(kgo.SeedBrokers(brokers...), kgo.ConsumeTopics(topic),
-		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchMaxWait(100*time.Millisecond))
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchMaxWait(100*time.Millisecond), kgo.WithHooks(f))
 	if err != nil {
 		return nil, fmt.Errorf("read topic %s: %w", topic, err)
 	}
-	f := &follower{client: client, arrived: map[int64]time.Time{}}
+	f.client = client
 	f.wg.Go(f.run)
 	return f, nil
+}
+
+// OnBrokerE2E implements kgo.HookBrokerE2E: it sees each answer of a broker.
+func (f *follower) OnBrokerE2E(_ kgo.BrokerMetadata, key int16, e2e kgo.BrokerE2E) {
+	if key == int16(kmsg.Fetch) && e2e.Err() == nil {
+		f.once.Do(func() { close(f.fetching) })
+	}
+}
+
+// ready says whether the reading has begun.
+func (f *follower) ready() bool {
+	select {
+	case <-f.fetching:
+		return true
+	default:
+		return false
+	}
 }
 
 func (f *follower) run() {

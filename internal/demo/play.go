@@ -234,7 +234,10 @@ func (p *play) awaitStart(ctx context.Context) error {
 		return err
 	}
 	// The latency of a load test is not that of a start.
-	return p.awaitRelay(ctx, nil)
+	if err := p.awaitRelay(ctx, nil); err != nil {
+		return err
+	}
+	return p.await(ctx, nil, func() (bool, error) { return p.reader.ready(), nil })
 }
 
 // stallLimit is how long the topic may get nothing new before the demo gives up.

@@ -23,7 +23,7 @@ type Broker interface {
 // topicLimit bounds the wait for a change of a topic to be seen.
 const topicLimit = 30 * time.Second
 
-// CreateTopic makes a topic with one replica and returns when each partition has a leader.
+// CreateTopic makes a topic with one replica and returns when each partition can be used.
 func CreateTopic(ctx context.Context, brokers []string, topic string, partitions int32, configs map[string]string) error {
 	return administer(brokers, func(admin *kadm.Client) error {
 		set := make(map[string]*string, len(configs))
@@ -33,8 +33,8 @@ func CreateTopic(ctx context.Context, brokers []string, topic string, partitions
 		if _, err := admin.CreateTopic(ctx, partitions, 1, set, topic); err != nil {
 			return fmt.Errorf("create topic %s: %w", topic, err)
 		}
-		led := func(d kadm.TopicDetail) bool { return led(d, partitions) }
-		if err := waitTopic(ctx, admin, topic, led); err != nil {
+		usable := func(d kadm.TopicDetail) bool { return led(d, partitions) && hosted(ctx, admin, topic) }
+		if err := waitTopic(ctx, admin, topic, usable); err != nil {
 			return fmt.Errorf("create topic %s: %w", topic, err)
 		}
 		return nil
@@ -88,6 +88,13 @@ func led(d kadm.TopicDetail, partitions int32) bool {
 	all := d.Partitions.Sorted()
 	return d.Err == nil && len(all) == int(partitions) &&
 		!slices.ContainsFunc(all, func(p kadm.PartitionDetail) bool { return p.Err != nil || p.Leader < 0 })
+}
+
+// hosted says whether the leaders know that they are: for a moment after the cluster has
+// named them they still answer that they don't host the partition, and clients then wait.
+func hosted(ctx context.Context, admin *kadm.Client, topic string) bool {
+	ends, err := admin.ListEndOffsets(ctx, topic)
+	return err == nil && ends.Error() == nil
 }
 
 // answers returns nil when a cluster serves clients: it names a broker that isn't fenced.

@@ -12,8 +12,10 @@ import (
 )
 
 const (
-	// silenceDefault is three status intervals without an answer.
-	silenceDefault = 30 * time.Second
+	// silenceMin is three status intervals without an answer.
+	silenceMin = 30 * time.Second
+	// silenceMargin is added to the half of wal_sender_timeout.
+	silenceMargin = 10 * time.Second
 	// statusMax bounds how long the server learns nothing about a position that was stored.
 	statusMax = 10 * time.Second
 	// replyGap spaces the answers to keepalives: a server that waits for a position asks again
@@ -32,8 +34,8 @@ type Config struct {
 	Publication string
 	Log         zerolog.Logger
 	// Silence is how long nothing may be heard from the server while reading, before the
-	// connection counts as dead; default 30 s. Time in which the consumer takes nothing
-	// doesn't count.
+	// connection counts as dead. Time in which the consumer takes nothing doesn't count. The
+	// default is half the server's wal_sender_timeout and 10 s, and at least 30 s.
 	Silence time.Duration
 	// StatusInterval is the time between two statuses. The default is a sixth of the server's
 	// wal_sender_timeout and at most 10 s.
@@ -50,11 +52,14 @@ func (c Config) validate() error {
 	return nil
 }
 
-func (c Config) withDefaults() Config {
-	if c.Silence <= 0 {
-		c.Silence = silenceDefault
+// silence waits longer than a healthy server can be silent: while it decodes a large transaction
+// of other tables it looks at our statuses only when half its timeout has passed
+// (WalSndUpdateProgress in walsender.c). A shorter time would cut it off for ever.
+func (c Config) silence(senderTimeout time.Duration) time.Duration {
+	if c.Silence > 0 {
+		return c.Silence
 	}
-	return c
+	return max(silenceMin, senderTimeout/2+silenceMargin)
 }
 
 // drain is the time that a stop may take.

@@ -18,20 +18,27 @@ import (
 
 func TestSilence(t *testing.T) {
 	for name, c := range map[string]struct {
-		silence, interval time.Duration
-		answers           int // statuses that the server answers
-		want              time.Duration
+		timeout, silence, interval time.Duration
+		answers                    int // statuses that the server answers, every 10 s
+		want                       time.Duration
 	}{
-		"default":                        {0, 0, 0, 30 * time.Second},
-		"after answers":                  {0, 0, 7, 60*time.Second + 30*time.Second},
-		"configured":                     {4 * time.Second, 0, 0, 4 * time.Second},
-		"longer than the timer's period": {45 * time.Second, 0, 0, 45 * time.Second},
-		"shorter than the timer":         {time.Second, time.Hour, 0, time.Second},
+		// While it decodes a large transaction of other tables, a healthy server is silent for
+		// half its timeout (measured on Postgres 15).
+		"default":                        {timeout: time.Minute, want: 40 * time.Second},
+		"long timeout":                   {timeout: 2 * time.Minute, want: 70 * time.Second},
+		"short timeout":                  {timeout: 12 * time.Second, want: 30 * time.Second},
+		"timeout switched off":           {timeout: 0, want: 30 * time.Second},
+		"after answers":                  {timeout: time.Minute, answers: 7, want: 40 * time.Second},
+		"configured":                     {timeout: time.Minute, silence: 4 * time.Second, want: 4 * time.Second},
+		"longer than the timer's period": {timeout: time.Minute, silence: 45 * time.Second, want: 45 * time.Second},
+		"shorter than the timer":         {timeout: time.Minute, silence: time.Second, interval: time.Hour, want: time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				server := waltest.Serve(t, func(conn *waltest.Conn) {
-					conn.Start(source())
+					src := source()
+					src.SenderTimeout = c.timeout
+					conn.Start(src)
 					for range c.answers {
 						conn.Status()
 						conn.Keepalive(flushed, false)
@@ -46,15 +53,12 @@ func TestSilence(t *testing.T) {
 				if !errors.Is(err, wal.ErrSilent) {
 					t.Errorf("error: %v", err)
 				}
-				if took := time.Since(began); took != c.want {
-					t.Errorf("it took %v, want %v", took, c.want)
+				lived := time.Duration(max(0, c.answers-1)) * 10 * time.Second
+				if took := time.Since(began); took != lived+c.want {
+					t.Errorf("it took %v, want %v", took, lived+c.want)
 				}
-				silence := c.silence
-				if silence == 0 {
-					silence = 30 * time.Second
-				}
-				if heard := time.Since(r.stream.LastHeard()); heard != silence {
-					t.Errorf("last heard %v ago", heard)
+				if heard := time.Since(r.stream.LastHeard()); heard != c.want {
+					t.Errorf("last heard %v ago, want %v", heard, c.want)
 				}
 				server.Wait() // the connection is closed
 			})
@@ -82,7 +86,7 @@ func TestSilenceWhileBlocked(t *testing.T) {
 		if err := r.err(); !errors.Is(err, wal.ErrSilent) {
 			t.Errorf("error: %v", err)
 		}
-		if took := time.Since(resumed); took != 30*time.Second {
+		if took := time.Since(resumed); took != 40*time.Second {
 			t.Errorf("%v after it was taken", took)
 		}
 	})

@@ -53,6 +53,7 @@ type runner struct {
 	pace     pacer
 	conf     LSN       // what was confirmed last
 	quiet    time.Time // since when the server could have been heard and was not
+	silence  time.Duration
 	deadline time.Time // of reads, as it is set
 	timer    *time.Timer
 	msg      [messageHeader + statusSize]byte
@@ -63,7 +64,7 @@ func (s *Stream) newRunner(ctx context.Context, st Stored, out chan<- *Batch) *r
 	r := &runner{
 		s: s, ctx: ctx, st: st, out: out, conf: s.start,
 		rc:    newReceiver(s.feed.src, s.feed.rest(), s.Received(), s.notice),
-		sched: schedule{interval: s.cfg.statusInterval(s.sender)},
+		sched: schedule{interval: s.cfg.statusInterval(s.sender)}, silence: s.cfg.silence(s.sender),
 		timer: time.NewTimer(time.Hour),
 	}
 	r.timer.Stop()
@@ -159,7 +160,7 @@ func (r *runner) last(now time.Time, err error) error {
 
 // upkeep sends a status if it is due, looks for silence, and moves the deadline of reads.
 func (r *runner) upkeep(now time.Time) error {
-	if now.Sub(r.quiet) >= r.s.cfg.Silence {
+	if now.Sub(r.quiet) >= r.silence {
 		return fmt.Errorf("%w: nothing heard for %s", ErrSilent, now.Sub(r.quiet).Round(time.Millisecond))
 	}
 	if !now.Before(r.sched.due()) {
@@ -168,7 +169,7 @@ func (r *runner) upkeep(now time.Time) error {
 		}
 	}
 	wake := r.sched.due()
-	if dead := r.quiet.Add(r.s.cfg.Silence); dead.Before(wake) {
+	if dead := r.quiet.Add(r.silence); dead.Before(wake) {
 		wake = dead
 	}
 	// Most reads leave the deadline where it is, or would only move it right.
@@ -219,7 +220,7 @@ func (r *runner) status(now time.Time) error {
 	}
 	r.encode(now, r.sched.sent(now))
 	// A write that can't be finished means a dead connection, so it may as well fail.
-	if err := r.s.raw.SetWriteDeadline(time.Now().Add(r.s.cfg.Silence)); err != nil {
+	if err := r.s.raw.SetWriteDeadline(time.Now().Add(r.silence)); err != nil {
 		return fmt.Errorf("set deadline: %w", err)
 	}
 	if _, err := r.s.raw.Write(r.msg[:]); err != nil {

@@ -39,7 +39,6 @@ func Open(ctx context.Context, cfg Config) (*Stream, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	cfg = cfg.withDefaults()
 	connCfg, feed, dialed := cfg.connConfig()
 	conn, err := pgconn.ConnectConfig(ctx, connCfg)
 	if err != nil {

@@ -179,7 +179,7 @@ func (k *Kafka) format(ctx context.Context) error {
 // folder: not the JVM's counters, not the compression libraries it unpacks.
 func (k *Kafka) command(class string, args ...string) *exec.Cmd {
 	all := []string{
-		"-Xms64m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData",
+		"-Xms64m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", noCounters,
 		"-Djava.io.tmpdir=" + k.path("tmp"), "-Dlog4j2.configurationFile=" + k.path("log4j2.properties"),
 		"-cp", filepath.Join(k.libs, "*"), class,
 	}

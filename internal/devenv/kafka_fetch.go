@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -23,6 +24,10 @@ const KafkaEnv = "CDC_RELAY_DEVENV_KAFKA"
 
 // oldestJava is what Kafka 4's broker needs.
 const oldestJava = 17
+
+// noCounters keeps a JVM from making a folder for its performance counters in /tmp, wherever
+// the temporary folder is.
+const noCounters = "-XX:-UsePerfData"
 
 // javaPattern matches what `java -version` prints: openjdk version "17.0.15" 2025-04-15.
 var javaPattern = regexp.MustCompile(`version "(\d+)`)
@@ -43,7 +48,7 @@ func findJava(ctx context.Context) (string, error) {
 			return "", fmt.Errorf("%w: Java %d or newer is needed, and java is not on the PATH", ErrNoKafka, oldestJava)
 		}
 	}
-	out, err := exec.CommandContext(ctx, java, "-version").CombinedOutput()
+	out, err := exec.CommandContext(ctx, java, noCounters, "-version").CombinedOutput()
 	if ctx.Err() != nil {
 		return "", context.Cause(ctx)
 	}
@@ -74,10 +79,7 @@ func kafkaLibraries(ctx context.Context, work string, progress func(string)) (st
 		}
 		cmd := exec.Command(mvn, "-B", "-f", pom, "dependency:copy-dependencies", "-DincludeScope=runtime", "-DoutputDirectory="+dir)
 		cmd.Dir = work
-		if home, err := os.UserHomeDir(); err == nil {
-			// Java takes the home folder from the user database, whatever HOME says.
-			cmd.Env = append(os.Environ(), "MAVEN_OPTS="+os.Getenv("MAVEN_OPTS")+" -Duser.home="+home)
-		}
+		cmd.Env = append(os.Environ(), "MAVEN_OPTS="+mavenOptions(work))
 		if cache == work { // there is no place to keep things in
 			cmd.Args = append(cmd.Args, "-Dmaven.repo.local="+filepath.Join(work, "m2"))
 		}
@@ -87,6 +89,17 @@ func kafkaLibraries(ctx context.Context, work string, progress func(string)) (st
 		return "", err
 	}
 	return libs, nil
+}
+
+// mavenOptions are for the JVM that runs Maven: nothing is left in the temporary folder, and
+// the home folder is HOME, where Java goes by the user database. mvn splits them at spaces.
+func mavenOptions(work string) string {
+	options := []string{noCounters, "-Djava.io.tmpdir=" + work}
+	if home, err := os.UserHomeDir(); err == nil {
+		options = append(options, "-Duser.home="+home)
+	}
+	options = slices.DeleteFunc(options, func(o string) bool { return strings.Contains(o, " ") })
+	return strings.Join(append([]string{os.Getenv("MAVEN_OPTS")}, options...), " ")
 }
 
 // mavenDownloaded is what Maven's log says for each file that it has fetched.

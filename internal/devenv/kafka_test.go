@@ -208,3 +208,15 @@ func TestEmbedded(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+func TestMavenOptions(t *testing.T) {
+	t.Setenv("MAVEN_OPTS", "-Xmx1g")
+	t.Setenv("HOME", "/home/a")
+	if got := mavenOptions("/tmp/w"); got != "-Xmx1g -XX:-UsePerfData -Djava.io.tmpdir=/tmp/w -Duser.home=/home/a" {
+		t.Error(got)
+	}
+	t.Setenv("HOME", "/home/a b") // mvn would split it
+	if got := mavenOptions("/tmp/w"); got != "-Xmx1g -XX:-UsePerfData -Djava.io.tmpdir=/tmp/w" {
+		t.Error(got)
+	}
+}

@@ -3,7 +3,6 @@ package wal
 import (
 	"context"
 	"errors"
-	"maps"
 	"net"
 	"time"
 
@@ -28,7 +27,7 @@ const (
 // Config says which stream to open. Slot and Publication are needed by Start only.
 type Config struct {
 	// Conn comes from pgconn.ParseConfig or from pgx. It is copied; parameters that the stream
-	// depends on (StartupParameters) override those in it.
+	// depends on (PinStartup) override those in it.
 	Conn        *pgconn.Config
 	Slot        string
 	Publication string
@@ -89,7 +88,7 @@ func (c Config) connConfig() (cfg *pgconn.Config, h *handoff, dialed func() *dia
 	if cfg.RuntimeParams["application_name"] == "" {
 		cfg.RuntimeParams["application_name"] = "cdc-relay"
 	}
-	maps.Copy(cfg.RuntimeParams, StartupParameters())
+	PinStartup(cfg.RuntimeParams)
 	h = new(handoff)
 	cfg.BuildFrontend = h.build
 	var last *dialConn

@@ -61,6 +61,7 @@ func IsSlotActive(err error) (pid int32, ok bool) {
 
 // SQLSTATEs, from the appendix "PostgreSQL Error Codes" of the manual.
 const (
+	stateProtocol        = "08P01"
 	stateUndefinedObject = "42704"
 	stateNotPrerequisite = "55000"
 	stateObjectInUse     = "55006"
@@ -84,6 +85,14 @@ func serverError(err error) error {
 		return fmt.Errorf("%w: %w", ErrServerStopping, err)
 	}
 	return err
+}
+
+// openError adds what a connection can be refused with.
+func openError(err error) error {
+	if sqlState(err) == stateProtocol {
+		return fmt.Errorf("%w; replication needs a connection directly to the server, not through a pooler", err)
+	}
+	return serverError(err)
 }
 
 // streamError explains an ErrorResponse in the middle of a stream.

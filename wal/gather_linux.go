@@ -11,6 +11,10 @@ const lowWater = 32 << 10
 
 // gatherer lets data gather in a TCP socket. Go waits for all sockets of a process in one
 // place, so without it every packet wakes the process, even while nobody waits for one.
+//
+// Measured with Postgres 15 over loopback on two busy cores, one million rows of 300 bytes in
+// transactions of ten, CPU seconds of the reader, kernel included: 5.7 to 7.5 without pauses,
+// 3.3 to 4.6 with them (pacer), 2.0 to 2.7 with this too.
 type gatherer struct {
 	raw syscall.RawConn // nil where it can't be done
 	low bool            // the low-water mark is set

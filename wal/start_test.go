@@ -26,11 +26,18 @@ func TestOpenPinsParameters(t *testing.T) {
 					t.Errorf("%s is %q, want %q", name, got[name], want)
 				}
 			}
+			for name := range got {
+				if name == "timezone" || name == "BYTEA_OUTPUT" {
+					t.Errorf("%s is sent beside what is pinned", name)
+				}
+			}
 			c.Answer(source(), "SELECT 1")
 			c.Rows([][]string{{"1"}})
 		})
 		cfg := config(server)
 		cfg.Conn.RuntimeParams["TimeZone"] = "Asia/Kolkata"
+		cfg.Conn.RuntimeParams["timezone"] = "Asia/Kolkata" // as PGTZ makes it; names are folded by the server
+		cfg.Conn.RuntimeParams["BYTEA_OUTPUT"] = "escape"
 		cfg.Conn.RuntimeParams["application_name"] = "mine"
 		cfg.Conn.RuntimeParams["work_mem"] = "1MB"
 		s, err := wal.Open(t.Context(), cfg)
@@ -70,6 +77,7 @@ func TestOpenFails(t *testing.T) {
 		"no settings":    {answers(), nil, "no column"},
 		"odd identity":   {answers([]string{"150018", "60000"}), nil, "IDENTIFY_SYSTEM"},
 		"starting up":    {func(c *waltest.Conn) { c.Deny("57P03", "the database system is starting up") }, wal.ErrServerStopping, "starting up"},
+		"pooler":         {func(c *waltest.Conn) { c.Deny("08P01", "unsupported startup parameter: replication") }, nil, "directly to the server"},
 		"wrong password": {func(c *waltest.Conn) { c.Deny("28P01", "password authentication failed") }, nil, "28P01"},
 		"stopping": {func(c *waltest.Conn) {
 			c.Until(source(), "IDENTIFY_SYSTEM")

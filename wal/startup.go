@@ -1,22 +1,38 @@
 package wal
 
-import "strings"
+import (
+	"maps"
+	"strings"
+)
 
-// StartupParameters are the settings that every replication connection pins. Values travel as
-// text, and these decide how they print: the same row must be the same bytes whatever the
-// server, the database or the role have configured.
-func StartupParameters() map[string]string {
-	return map[string]string{
-		"replication":        "database",
-		"client_encoding":    "UTF8",
-		"DateStyle":          "ISO, YMD",
-		"TimeZone":           "UTC",
-		"IntervalStyle":      "postgres",
-		"bytea_output":       "hex",
-		"extra_float_digits": "3",
-		// Postgres 18 steps over a missing publication and says so only by a warning.
-		"client_min_messages": "warning",
-	}
+// pinned are the settings of every replication connection. Values travel as text, and these
+// decide how they print: the same row must be the same bytes whatever the server, the
+// database or the role have configured.
+var pinned = map[string]string{
+	"replication":        "database",
+	"client_encoding":    "UTF8",
+	"DateStyle":          "ISO, YMD",
+	"TimeZone":           "UTC",
+	"IntervalStyle":      "postgres",
+	"bytea_output":       "hex",
+	"extra_float_digits": "3",
+	// Postgres 18 steps over a missing publication and says so only by a warning.
+	"client_min_messages": "warning",
+}
+
+// PinStartup puts the settings that a stream depends on into the startup parameters of a
+// connection, in place of what they hold.
+func PinStartup(params map[string]string) {
+	// The server folds names: "timezone", which PGTZ sets, would win or lose by chance.
+	maps.DeleteFunc(params, func(name, _ string) bool {
+		for p := range pinned {
+			if strings.EqualFold(p, name) {
+				return true
+			}
+		}
+		return false
+	})
+	maps.Copy(params, pinned)
 }
 
 // PublicationNames is the value of the plugin option publication_names for one publication,

@@ -42,7 +42,7 @@ func Open(ctx context.Context, cfg Config) (*Stream, error) {
 	connCfg, feed, dialed := cfg.connConfig()
 	conn, err := pgconn.ConnectConfig(ctx, connCfg)
 	if err != nil {
-		return nil, fmt.Errorf("open replication connection: %w", serverError(err))
+		return nil, fmt.Errorf("open replication connection: %w", openError(err))
 	}
 	s := &Stream{cfg: cfg, conn: conn, feed: feed, dialed: dialed(), opened: time.Now()}
 	if err := s.measure(ctx); err != nil {

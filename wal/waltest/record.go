@@ -31,9 +31,7 @@ func Record(ctx context.Context, url, slot, publication string, until wal.LSN) (
 	if err != nil {
 		return nil, fmt.Errorf("record slot %q: %w", slot, err)
 	}
-	for name, value := range wal.StartupParameters() {
-		cfg.RuntimeParams[name] = value
-	}
+	wal.PinStartup(cfg.RuntimeParams)
 	conn, err := pgconn.ConnectConfig(ctx, cfg)
 	if err != nil {
 		return nil, fmt.Errorf("record slot %q: %w", slot, err)

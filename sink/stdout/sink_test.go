@@ -16,12 +16,16 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/cdc-relay/cdc-relay/decode/shape"
 	"github.com/cdc-relay/cdc-relay/sink"
 	"github.com/cdc-relay/cdc-relay/sink/sinktest"
 	"github.com/cdc-relay/cdc-relay/sink/stdout"
 	"github.com/cdc-relay/cdc-relay/wal"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // screen is a standard output that can be held up.
 type screen struct {

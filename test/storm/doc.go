@@ -34,6 +34,8 @@
 //     though Kafka may have appended before UNKNOWN_SERVER_ERROR or NETWORK_EXCEPTION too.
 //   - Metadata is true at once. On Kafka, brokers disagree about leaders for a while; here only
 //     the code NOT_LEADER_FOR_PARTITION without a move is like that.
+//   - Records. Kafka looks into a batch and refuses, for example, a null header key; kfake takes
+//     it. What a record may hold is proven on a real broker, in the sinks' conformance suite.
 //   - Time. Kafka checks timestamps against its clock, kfake doesn't, so the storm's only
 //     refused records are too large ones.
 //   - One broker's requests are worked on one at a time, all brokers' by one goroutine, in

@@ -14,7 +14,7 @@ import (
 // Events that the broker refuses, in the middle of a storm: each of them is put away by a
 // verdict and none else, and the others are as if nothing had been.
 func TestStormWithRefusedEvents(t *testing.T) {
-	events, each := 200_000, 5
+	events, each := 100_000, 5
 	if testing.Short() {
 		events, each = 30_000, 1
 	}

@@ -169,7 +169,7 @@ func (s *storm) struck(n, total int) {
 // TestStorm: whatever the network and the brokers do, every event is in the topic exactly
 // once, in its partition, in order.
 func TestStorm(t *testing.T) {
-	events, each := 1_000_000, 100
+	events, each := 1_000_000, 40
 	if testing.Short() {
 		events, each = 60_000, 2
 	}
@@ -188,7 +188,7 @@ func TestStorm(t *testing.T) {
 // nothing is out of order.
 func TestStormWithRestarts(t *testing.T) {
 	const lives = 12
-	events, each := 300_000, 5
+	events, each := 200_000, 5
 	if testing.Short() {
 		events, each = 40_000, 1
 	}

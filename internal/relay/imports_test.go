@@ -79,7 +79,7 @@ var importTable = map[string]allowed{
 	"internal/demo": {
 		ours: []string{"internal/devenv", "sql", "wal"},
 		third: []string{
-			"github.com/vbauerster/mpb/v8", "github.com/vbauerster/mpb/v8/decor", "golang.org/x/sync/errgroup", pgx, pgconn,
+			"github.com/vbauerster/mpb/v8", "github.com/vbauerster/mpb/v8/decor", "golang.org/x/sync/errgroup", "github.com/twmb/franz-go/pkg/kmsg", pgx, pgconn,
 			franz + "kadm", franz + "kgo",
 		},
 	},

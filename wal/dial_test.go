@@ -234,7 +234,9 @@ func TestGatheringNeverHangs(t *testing.T) {
 	waiting := make(chan struct{})
 	go func() {
 		<-waiting
-		server.Write([]byte{7})
+		if _, err := server.Write([]byte{7}); err != nil {
+			t.Error(err)
+		}
 	}()
 	client.gather()
 	close(waiting)
@@ -258,7 +260,9 @@ func TestGatheringAllocatesNothing(t *testing.T) {
 	buf := make([]byte, 100)
 	n := testing.AllocsPerRun(100, func() {
 		client.gather()
-		server.Write(buf[:10])
+		if _, err := server.Write(buf[:10]); err != nil {
+			t.Error(err)
+		}
 		if _, err := io.ReadFull(client, buf[:10]); err != nil {
 			t.Error(err)
 		}

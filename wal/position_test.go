@@ -42,8 +42,18 @@ func TestParsePositionRefuses(t *testing.T) {
 func TestPositionCompare(t *testing.T) {
 	// In order, so each pair's comparison is that of the indices.
 	ps := []Position{
-		{}, {0, 0, 1}, {0, 1, 0}, {1, 0, 0}, {1, 5, 0}, {1, 5, 1}, {1, 5, math.MaxUint32}, {1, 6, 0},
-		{1, math.MaxUint64, 0}, {2, 0, 0}, {2, 1 << 63, 0}, {9999, 0, 0},
+		{},
+		{0, 0, 1},
+		{0, 1, 0},
+		{1, 0, 0},
+		{1, 5, 0},
+		{1, 5, 1},
+		{1, 5, math.MaxUint32},
+		{1, 6, 0},
+		{1, math.MaxUint64, 0},
+		{2, 0, 0},
+		{2, 1 << 63, 0},
+		{9999, 0, 0},
 	}
 	for i, p := range ps {
 		for j, q := range ps {

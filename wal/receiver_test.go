@@ -69,8 +69,10 @@ func receive(t *testing.T, r *receiver) (batches []*Batch) {
 // for as long as their batches are held.
 func TestReceiverPartialReads(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
-	sizes := []int{0, 1, 20, 300, 300, 300, 300, 5000, slabSize - dataHeader - messageHeader - 1, slabSize - dataHeader - messageHeader,
-		slabSize - dataHeader - messageHeader + 1, slabSize, 2 * slabSize, 1_000_000}
+	sizes := []int{
+		0, 1, 20, 300, 300, 300, 300, 5000, slabSize - dataHeader - messageHeader - 1, slabSize - dataHeader - messageHeader,
+		slabSize - dataHeader - messageHeader + 1, slabSize, 2 * slabSize, 1_000_000,
+	}
 	var want []Frame
 	var stream []byte
 	for i := range 400 {

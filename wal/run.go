@@ -72,7 +72,7 @@ func (s *Stream) newRunner(ctx context.Context, st Stored, out chan<- *Batch) *r
 	woken := make(chan struct{})
 	cancel := context.AfterFunc(ctx, func() {
 		defer close(woken)
-		s.raw.SetReadDeadline(longAgo)
+		_ = s.raw.SetReadDeadline(longAgo) // fails on a closed connection, where reads fail too
 	})
 	r.unwatch = func() {
 		if !cancel() {

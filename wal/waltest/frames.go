@@ -25,15 +25,20 @@ const maxPayload = 1<<30 - 1
 // WriteFrames writes a recording of payloads in stream order.
 func WriteFrames(w io.Writer, payloads [][]byte) error {
 	b := bufio.NewWriter(w)
-	b.WriteString(magic)
+	if _, err := b.WriteString(magic); err != nil {
+		return fmt.Errorf("write recording: %w", err)
+	}
 	for i, p := range payloads {
 		if len(p) > maxPayload {
 			return fmt.Errorf("write recording: payload %d has %d bytes, more than a message can have", i, len(p))
 		}
-		b.Write(binary.BigEndian.AppendUint32(nil, uint32(len(p))))
-		b.Write(p)
+		size := binary.BigEndian.AppendUint32(nil, uint32(len(p)))
+		for _, part := range [][]byte{size, p} {
+			if _, err := b.Write(part); err != nil {
+				return fmt.Errorf("write recording: %w", err)
+			}
+		}
 	}
-	// bufio keeps the first error for here.
 	if err := b.Flush(); err != nil {
 		return fmt.Errorf("write recording: %w", err)
 	}

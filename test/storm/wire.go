@@ -1,6 +1,7 @@
 package storm
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -58,7 +59,7 @@ func newWire() *wire { return &wire{doors: make(map[string]*door)} }
 
 // listen is for kfake.ListenFn.
 func (w *wire) listen(network, address string) (net.Listener, error) {
-	ln, err := net.Listen(network, address)
+	ln, err := (&net.ListenConfig{}).Listen(context.Background(), network, address)
 	if err != nil {
 		return nil, err
 	}

@@ -54,11 +54,11 @@ func (p *probe) client() *kgo.Client {
 }
 
 // try produces a record once and says whether it was answered and appended.
-func (p *probe) try(cl *kgo.Client) (err error, appended bool) { //nolint:revive // in the order of events
+func (p *probe) try(cl *kgo.Client) (appended bool, err error) {
 	p.Helper()
 	before := p.end()
 	err = cl.ProduceSync(p.ctx, &kgo.Record{Topic: "probe", Value: []byte("x")}).FirstErr()
-	return err, p.end() > before
+	return p.end() > before, err
 }
 
 // end is the number of records in the log, by a client that no fault is meant for.
@@ -83,13 +83,13 @@ func TestFatesOfOneRequest(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			p := newProbe(t)
 			cl := p.client()
-			if err, appended := p.try(cl); err != nil || !appended {
+			if appended, err := p.try(cl); err != nil || !appended {
 				t.Fatalf("without a fault: %v, appended %v", err, appended)
 			}
 			struck := 0
 			p.wire.arm(tc.fate, kmsg.Produce, func() { struck++ })
 			began := time.Now()
-			err, appended := p.try(cl)
+			appended, err := p.try(cl)
 			if (err == nil) != tc.answered || appended != tc.appended {
 				t.Errorf("answered: %v, appended %v, want %v and %v", err, appended, tc.answered, tc.appended)
 			}
@@ -100,7 +100,7 @@ func TestFatesOfOneRequest(t *testing.T) {
 				t.Errorf("struck %d times", struck)
 			}
 			// Nothing lasts.
-			if err, appended := p.try(p.client()); err != nil || !appended {
+			if appended, err := p.try(p.client()); err != nil || !appended {
 				t.Errorf("afterwards: %v, appended %v", err, appended)
 			}
 		})
@@ -114,7 +114,7 @@ func TestCodesOfOneRequest(t *testing.T) {
 			p := newProbe(t)
 			cl := p.client()
 			p.weather.answer(kindCode + code.Message)
-			err, appended := p.try(cl)
+			appended, err := p.try(cl)
 			if err == nil {
 				t.Error("answered without an error")
 			}
@@ -135,24 +135,24 @@ func TestOutage(t *testing.T) {
 	p := newProbe(t)
 	leader := p.cluster.LeaderFor("probe", 0)
 	cl := p.client()
-	if err, _ := p.try(cl); err != nil {
+	if _, err := p.try(cl); err != nil {
 		t.Fatal(err)
 	}
 	d := p.wire.door(p.weather.addresses[leader])
 	d.close()
-	if err, appended := p.try(p.client()); err == nil || appended {
+	if appended, err := p.try(p.client()); err == nil || appended {
 		t.Errorf("behind a shut door: %v, appended %v", err, appended)
 	}
 	if now := p.cluster.LeaderFor("probe", 0); now != leader {
 		t.Errorf("the leader moved from %d to %d", leader, now)
 	}
 	d.open()
-	if err, appended := p.try(p.client()); err != nil || !appended {
+	if appended, err := p.try(p.client()); err != nil || !appended {
 		t.Errorf("behind the open door: %v, appended %v", err, appended)
 	}
 	p.weather.outage(leader)
 	p.weather.outages.Wait()
-	if err, appended := p.try(p.client()); err != nil || !appended {
+	if appended, err := p.try(p.client()); err != nil || !appended {
 		t.Errorf("after an outage: %v, appended %v", err, appended)
 	}
 }
@@ -172,7 +172,7 @@ func TestReplace(t *testing.T) {
 	if after := p.cluster.PartitionInfo("probe", 0); after.Epoch < before.Epoch+3 {
 		t.Errorf("leader epoch went from %d to %d in three replacements", before.Epoch, after.Epoch)
 	}
-	if err, appended := p.try(p.client()); err != nil || !appended {
+	if appended, err := p.try(p.client()); err != nil || !appended {
 		t.Errorf("afterwards: %v, appended %v", err, appended)
 	}
 }

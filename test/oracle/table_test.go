@@ -16,7 +16,7 @@ import (
 func TestMain(m *testing.M) { envtest.Main(m) }
 
 // The published vectors of the partition function: key, then its partition at each count.
-var counts = []int32{1, 3, 12, 16, 24, 100}
+var partitionCounts = []int32{1, 3, 12, 16, 24, 100}
 
 var vectors = []struct {
 	key  string
@@ -37,7 +37,7 @@ func TestFromTablePartitions(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for n, count := range counts {
+	for n, count := range partitionCounts {
 		got, err := oracle.FromTable(ctx, conn, oracle.TableQuery{Table: "oracle_events", Partitions: count})
 		if err != nil {
 			t.Fatal(err)

@@ -107,6 +107,7 @@ func (s *source) Run(ctx context.Context, st wal.Stored, out chan<- *wal.Batch) 
 			return nil
 		}
 	}
+	<-time.After(s.pace)
 	if s.fail != nil {
 		return s.fail
 	}

@@ -93,6 +93,9 @@ func TestNetwork(t *testing.T) {
 			r := stream(t, cfg, 1)
 			count(t, r, 1, n+1)
 			r.stop()
+			if err := r.stream.Close(); err != nil {
+				t.Errorf("close what Run has closed: %v", err)
+			}
 		})
 	}
 }

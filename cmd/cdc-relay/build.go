@@ -24,8 +24,9 @@ import (
 )
 
 const (
-	// memoryBase is what the process takes beside the events: runtime, connections, slabs.
-	memoryBase = 24 << 20
+	// memoryBase is what the process takes beside the events: connections, slabs, metrics. The
+	// runtime's limit doesn't count the program itself, some 15 MiB of pages.
+	memoryBase = 8 << 20
 	// leastEvent is the least that an event counts against kafka.buffer_bytes, so that the buffer
 	// bounds their number too.
 	leastEvent = 512

@@ -59,7 +59,7 @@ type Start struct {
 	Presumed wal.LSN
 }
 
-// ErrSlotBeingMade: another session is making the slot at this moment. Ask again later.
+// ErrSlotBeingMade says that another session is making the slot at this moment. Ask again later.
 var ErrSlotBeingMade = errors.New("the slot is being made by another session")
 
 // RefuseError says that no start is safe.

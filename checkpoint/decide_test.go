@@ -179,8 +179,10 @@ func TestDecideAnything(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var r *Row
 		if rapid.IntRange(0, 9).Draw(t, "has row") > 0 {
-			r = &Row{Slot: "s", State: State(pick(t, "state", "live", "live", "live", "creating", "retired", "x")),
-				SystemID: pick(t, "row's system", "sys", "sys", "sys", "other"), Timeline: rapid.Int32Range(1, 4).Draw(t, "row's timeline"), Stored: lsn(t, "stored")}
+			r = &Row{
+				Slot: "s", State: State(pick(t, "state", "live", "live", "live", "creating", "retired", "x")),
+				SystemID: pick(t, "row's system", "sys", "sys", "sys", "other"), Timeline: rapid.Int32Range(1, 4).Draw(t, "row's timeline"), Stored: lsn(t, "stored"),
+			}
 		}
 		var s *Slot
 		if rapid.IntRange(0, 9).Draw(t, "has slot") > 0 {

@@ -8,9 +8,9 @@ import (
 )
 
 var (
-	// ErrOwnerLost: another relay owns the slot's row. This one must publish nothing more.
+	// ErrOwnerLost says that another relay owns the slot's row. This one must publish nothing more.
 	ErrOwnerLost = errors.New("another relay owns the slot")
-	// ErrChanged: the slot's row isn't what it was when the start was decided. Decide again.
+	// ErrChanged says that the slot's row isn't what it was when the start was decided. Decide again.
 	ErrChanged = errors.New("the slot's row has changed meanwhile")
 )
 

@@ -85,8 +85,10 @@ func (r *realServer) decide(t *testing.T) (Start, *Row, Server, *wal.Stream, err
 	}
 	var slot *Slot
 	if info != nil {
-		slot = &Slot{Name: info.Name, Plugin: info.Plugin, Database: info.Database, Confirmed: info.Confirmed, WALStatus: info.WALStatus,
-			Invalid: info.Invalidation, Temporary: info.Temporary, TwoPhase: info.TwoPhase, ActivePID: info.ActivePID}
+		slot = &Slot{
+			Name: info.Name, Plugin: info.Plugin, Database: info.Database, Confirmed: info.Confirmed, WALStatus: info.WALStatus,
+			Invalid: info.Invalidation, Temporary: info.Temporary, TwoPhase: info.TwoPhase, ActivePID: info.ActivePID,
+		}
 	}
 	start, err := Decide("s", row, slot, srv)
 	return start, row, srv, s, err
@@ -132,7 +134,7 @@ func TestDecideOnServer(t *testing.T) {
 	_, _, srv, s := r.wants(t, FirstStart)
 	must(t, r.store.Create(ctx, srv, sql.DefaultPublication))
 	must(t, s.Close())
-	_, _, srv, s = r.wants(t, CreateSlot) // killed before the slot
+	_, _, _, s = r.wants(t, CreateSlot) // killed before the slot
 	made, err := s.CreateSlot(ctx, "s", wal.SlotOptions{})
 	must(t, err)
 	must(t, s.Close())

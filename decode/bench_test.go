@@ -11,9 +11,18 @@ import (
 // outbox is the reference outbox table, and event an event of it with a payload of about 300
 // bytes.
 var outbox = &decode.Relation{ID: 16400, Schema: "public", Name: "outbox_events", Columns: []decode.Column{
-	{Name: "id", Type: 20, Key: true}, {Name: "entity_id", Type: 25}, {Name: "event_type", Type: 25}, {Name: "dedupe_key", Type: 25},
-	{Name: "partition_key", Type: 25}, {Name: "ordering_key", Type: 25}, {Name: "payload", Type: 3802}, {Name: "status", Type: 25},
-	{Name: "attempts", Type: 23}, {Name: "last_error", Type: 25}, {Name: "created_at", Type: 1184}, {Name: "published_at", Type: 1184},
+	{Name: "id", Type: 20, Key: true},
+	{Name: "entity_id", Type: 25},
+	{Name: "event_type", Type: 25},
+	{Name: "dedupe_key", Type: 25},
+	{Name: "partition_key", Type: 25},
+	{Name: "ordering_key", Type: 25},
+	{Name: "payload", Type: 3802},
+	{Name: "status", Type: 25},
+	{Name: "attempts", Type: 23},
+	{Name: "last_error", Type: 25},
+	{Name: "created_at", Type: 1184},
+	{Name: "published_at", Type: 1184},
 }}
 
 var event = insert(outbox.ID, text("123456789"), text("ent-417"), text("order.created"), text("order.created:ent-417:123456789"),
@@ -57,8 +66,10 @@ func TestNoAllocations(t *testing.T) {
 	d := started(t)
 	feed(t, d, data(message(true, 1, decode.OwnPrefix, "x")), data(commit(0x100, 0x130)))
 	at := wal.LSN(0x130)
-	frames := []wal.Frame{data(begin(at, 0)), data(event), data(event), data(message(true, 1, decode.OwnPrefix, "content")),
-		data(wire("U").u32(outbox.ID).u8('N').bytes(event[6:])), data(commit(at, at+1)), keepalive(1)}
+	frames := []wal.Frame{
+		data(begin(at, 0)), data(event), data(event), data(message(true, 1, decode.OwnPrefix, "content")),
+		data(wire("U").u32(outbox.ID).u8('N').bytes(event[6:])), data(commit(at, at+1)), keepalive(1),
+	}
 	runs := 0
 	allocs := testing.AllocsPerRun(100, func() {
 		runs++

@@ -89,8 +89,10 @@ func TestSequenceCountsInsertsAndOwnMessages(t *testing.T) {
 		own, counts bool
 		seq         uint32
 	}
-	want := map[int]counted{3: {seq: 0}, 4: {seq: 1}, 5: {true, true, 2}, 6: {true, true, 3}, 7: {true, true, 4},
-		8: {}, 9: {}, 10: {}, 11: {}, 12: {own: true}, 13: {seq: 5}, 16: {seq: 0}}
+	want := map[int]counted{
+		3: {seq: 0}, 4: {seq: 1}, 5: {true, true, 2}, 6: {true, true, 3}, 7: {true, true, 4},
+		8: {}, 9: {}, 10: {}, 11: {}, 12: {own: true}, 13: {seq: 5}, 16: {seq: 0},
+	}
 	for i, w := range want {
 		c := got[i]
 		if c.Seq != w.seq {

@@ -162,8 +162,10 @@ func TestUnknownLetters(t *testing.T) {
 	for _, c := range []byte("BCRYOIUDTM") {
 		known[c] = true
 	}
-	later := map[byte]string{'S': "stream start", 'E': "stream stop", 'c': "stream commit", 'A': "stream abort", 'b': "begin prepare",
-		'P': "prepare", 'K': "commit prepared", 'r': "rollback prepared", 'p': "stream prepare"}
+	later := map[byte]string{
+		'S': "stream start", 'E': "stream stop", 'c': "stream commit", 'A': "stream abort", 'b': "begin prepare",
+		'P': "prepare", 'K': "commit prepared", 'r': "rollback prepared", 'p': "stream prepare",
+	}
 	for n := range 256 {
 		letter := byte(n)
 		if known[letter] {

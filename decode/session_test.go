@@ -40,8 +40,10 @@ type script struct {
 }
 
 func newScript(t *rapid.T) *script {
-	return &script{t: t, shapes: map[uint32]*decode.Relation{}, prior: map[*decode.Relation]*decode.Relation{},
-		class: map[*decode.Relation]decode.Class{}, end: 1}
+	return &script{
+		t: t, shapes: map[uint32]*decode.Relation{}, prior: map[*decode.Relation]*decode.Relation{},
+		class: map[*decode.Relation]decode.Class{}, end: 1,
+	}
 }
 
 func (s *script) add(w wire, c decode.Change) {

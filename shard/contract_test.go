@@ -5,8 +5,9 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/cdc-relay/cdc-relay/wal"
 	"pgregory.net/rapid"
+
+	"github.com/cdc-relay/cdc-relay/wal"
 )
 
 func contract(topic string, no int, lineage uint16, from wal.LSN) Contract {
@@ -133,17 +134,25 @@ func TestDiff(t *testing.T) {
 		"mapping printed otherwise": {func(c *Contract) {
 			c.Mapping = []byte(`{"n":12345678901234567890,"id":"event_id"}`)
 		}, nil},
-		"mapping": {func(c *Contract) { c.Mapping = []byte(`{"id": "uuid"}`) },
-			[]string{`mapping is {"id":"event_id","n":12345678901234567890} in force, {"id":"uuid"} in the configuration`}},
+		"mapping": {
+			func(c *Contract) { c.Mapping = []byte(`{"id": "uuid"}`) },
+			[]string{`mapping is {"id":"event_id","n":12345678901234567890} in force, {"id":"uuid"} in the configuration`},
+		},
 		"mapping in a last digit": {func(c *Contract) {
 			c.Mapping = []byte(`{"id": "event_id", "n": 12345678901234567891}`)
 		}, []string{`mapping is {"id":"event_id","n":12345678901234567890} in force, {"id":"event_id","n":12345678901234567891} in the configuration`}},
-		"mapping gone": {func(c *Contract) { c.Mapping = nil },
-			[]string{`mapping is {"id":"event_id","n":12345678901234567890} in force, none in the configuration`}},
-		"mapping that isn't JSON": {func(c *Contract) { c.Mapping = []byte(`{} {}`) },
-			[]string{`mapping is {"id":"event_id","n":12345678901234567890} in force, {} {} in the configuration`}},
-		"two": {func(c *Contract) { c.PartitionCount, c.Keys = 3, "stored" },
-			[]string{"partition count is 12 in force, 3 in the configuration", "keys is derived in force, stored in the configuration"}},
+		"mapping gone": {
+			func(c *Contract) { c.Mapping = nil },
+			[]string{`mapping is {"id":"event_id","n":12345678901234567890} in force, none in the configuration`},
+		},
+		"mapping that isn't JSON": {
+			func(c *Contract) { c.Mapping = []byte(`{} {}`) },
+			[]string{`mapping is {"id":"event_id","n":12345678901234567890} in force, {} {} in the configuration`},
+		},
+		"two": {
+			func(c *Contract) { c.PartitionCount, c.Keys = 3, "stored" },
+			[]string{"partition count is 12 in force, 3 in the configuration", "keys is derived in force, stored in the configuration"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			wanted := base

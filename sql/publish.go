@@ -43,14 +43,20 @@ func (s *setup) publish(ctx context.Context) error {
 	table := pgx.Identifier{s.tableSchema, s.table}.Sanitize()
 	switch {
 	case all, own:
-		return &RefusedError{Object: what, Cause: "it exists and holds the relay's own tables, whose changes would feed the relay for ever",
-			Remedy: "name another publication, for the outbox alone"}
+		return &RefusedError{
+			Object: what, Cause: "it exists and holds the relay's own tables, whose changes would feed the relay for ever",
+			Remedy: "name another publication, for the outbox alone",
+		}
 	case !insert:
-		return &RefusedError{Object: what, Cause: "it exists and doesn't publish inserts",
-			Remedy: fmt.Sprintf("alter publication %s set (publish = 'insert')", name)}
+		return &RefusedError{
+			Object: what, Cause: "it exists and doesn't publish inserts",
+			Remedy: fmt.Sprintf("alter publication %s set (publish = 'insert')", name),
+		}
 	case !listed:
-		return &RefusedError{Object: what, Cause: fmt.Sprintf("it exists and doesn't hold %s", table),
-			Remedy: fmt.Sprintf("alter publication %s add table %s, or name another publication", name, table)}
+		return &RefusedError{
+			Object: what, Cause: fmt.Sprintf("it exists and doesn't hold %s", table),
+			Remedy: fmt.Sprintf("alter publication %s add table %s, or name another publication", name, table),
+		}
 	case others:
 		s.warn(fmt.Sprintf("publication %s publishes more than inserts, which may make the application's own updates fail and is decoded in vain: "+
 			"alter publication %s set (publish = 'insert')", s.publication, name))
@@ -67,8 +73,10 @@ func (s *setup) grant(ctx context.Context) error {
 	var replication bool
 	err := s.tx.QueryRow(ctx, `select rolreplication or rolsuper from pg_roles where rolname = $1`, s.role).Scan(&replication)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return &RefusedError{Object: "role " + s.role, Cause: "it doesn't exist",
-			Remedy: fmt.Sprintf("create role %s login replication password '...'", pgx.Identifier{s.role}.Sanitize())}
+		return &RefusedError{
+			Object: "role " + s.role, Cause: "it doesn't exist",
+			Remedy: fmt.Sprintf("create role %s login replication password '...'", pgx.Identifier{s.role}.Sanitize()),
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("look at the %s: %w", what, err)

@@ -101,8 +101,10 @@ var relayTables = map[string][]string{
 	"checkpoint": {"slot", "state", "system_id", "timeline", "stored", "owner", "publication", "fingerprint", "updated_at"},
 	"lineage":    {"no", "system_id", "timeline", "from_lsn"},
 	"contract":   {"topic", "no", "lineage", "from_lsn", "partition_count", "hash", "keys", "ordering_key", "mapping", "value_format"},
-	"rejected_event": {"slot", "position", "topic", "partition", "shard_key", "record_key", "record_value", "headers", "timestamp_ms",
-		"dedupe_key", "policy", "state", "request", "attempts", "last_error", "created_at", "updated_at"},
+	"rejected_event": {
+		"slot", "position", "topic", "partition", "shard_key", "record_key", "record_value", "headers", "timestamp_ms",
+		"dedupe_key", "policy", "state", "request", "attempts", "last_error", "created_at", "updated_at",
+	},
 }
 
 func (s *setup) relay(ctx context.Context) error {

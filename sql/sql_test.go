@@ -103,8 +103,10 @@ func refused(t *testing.T, conn db, o Options, says string) {
 func catalog(t *testing.T, conn db) []string {
 	t.Helper()
 	var all []string
-	for _, table := range []string{"pg_class", "pg_attribute", "pg_attrdef", "pg_proc", "pg_trigger", "pg_namespace", "pg_constraint",
-		"pg_index", "pg_publication", "pg_publication_rel", "pg_roles", "pg_type"} {
+	for _, table := range []string{
+		"pg_class", "pg_attribute", "pg_attrdef", "pg_proc", "pg_trigger", "pg_namespace", "pg_constraint",
+		"pg_index", "pg_publication", "pg_publication_rel", "pg_roles", "pg_type",
+	} {
 		sys := "xmin::text || ' ' || "
 		if table == "pg_roles" {
 			sys = ""
@@ -287,8 +289,16 @@ func TestRefused(t *testing.T) {
 
 func TestBadNames(t *testing.T) {
 	for _, o := range []Options{
-		{Table: "outbox"}, {Table: "."}, {Table: "public."}, {Table: ".t"}, {Schema: strings.Repeat("s", 64)}, {Publication: "a\x00b"},
-		{Publication: "$outbox$"}, {Schema: "public"}, {Role: "a\nb"}, {Schema: "\xff"},
+		{Table: "outbox"},
+		{Table: "."},
+		{Table: "public."},
+		{Table: ".t"},
+		{Schema: strings.Repeat("s", 64)},
+		{Publication: "a\x00b"},
+		{Publication: "$outbox$"},
+		{Schema: "public"},
+		{Role: "a\nb"},
+		{Schema: "\xff"},
 	} {
 		if s, err := Print(o); err == nil {
 			t.Errorf("%+v prints %d bytes", o, len(s))

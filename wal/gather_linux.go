@@ -1,6 +1,7 @@
 package wal
 
 import (
+	"errors"
 	"io"
 	"net"
 	"syscall"
@@ -41,7 +42,7 @@ func newGatherer(conn net.Conn) *gatherer {
 	g.raw = raw
 	g.try = func(fd uintptr) bool {
 		g.n, g.err = syscall.Read(int(fd), g.p)
-		return g.err != syscall.EINTR
+		return !errors.Is(g.err, syscall.EINTR)
 	}
 	g.mark = func(fd uintptr) {
 		g.err = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVLOWAT, g.n)
@@ -80,7 +81,7 @@ func (g *gatherer) read(p []byte) (n int, err error, done bool) {
 	switch {
 	case err != nil: // the deadline has passed, or the connection is closed
 		return 0, err, true
-	case g.err == syscall.EAGAIN:
+	case errors.Is(g.err, syscall.EAGAIN):
 		g.relax()
 		return 0, nil, false
 	case g.err != nil:

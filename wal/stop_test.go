@@ -80,7 +80,7 @@ func TestStopBeforeRun(t *testing.T) {
 		if err := s.Start(t.Context(), begin); err != nil {
 			t.Fatal(err)
 		}
-		r := &session{t: t, stream: s, stored: storedAt(0x1800), out: make(chan *wal.Batch), done: make(chan error, 1)}
+		r := &session{stored: storedAt(0x1800), out: make(chan *wal.Batch)}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		if err := s.Run(ctx, r.stored, r.out); err != nil {

@@ -1,6 +1,7 @@
 package shape
 
 import (
+	"errors"
 	"slices"
 	"strconv"
 )
@@ -25,7 +26,7 @@ func (s *Shape) rowHeaders(r row) error {
 	s.json.b, s.json.i = v.Text, 0
 	if err := s.members(); err != nil {
 		cause := err.Error()
-		if err != errNotObject {
+		if !errors.Is(err, errNotObject) {
 			cause += ", at byte " + strconv.Itoa(s.json.i)
 		}
 		return s.reject(colHeaders, cause, "headers are one JSON object of names and texts")

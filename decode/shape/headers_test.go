@@ -46,17 +46,25 @@ func TestRowHeaders(t *testing.T) {
 		{`{"a": "1", "b": "2", "a": "3", "a": null}`, `"a"="1" "b"="2" "a"="3" "a"=null`}, // repeated names stay
 		{`{"s": "", "n": null, "": "nameless"}`, `"s"="" "n"=null ""="nameless"`},         // empty is not null
 		{`{"null": "null"}`, `"null"="null"`},
-		{`{"t": true, "f": false, "n": -0.10e+5, "big": 1234567890123456789.000100, "e": 1E400}`,
-			`"t"="true" "f"="false" "n"="-0.10e+5" "big"="1234567890123456789.000100" "e"="1E400"`},
-		{`{"o": {"b":1,  "a" : [1, null, "x\u0041"]}, "l": [ ], "m": { }}`,
-			`"o"="{\"b\":1,  \"a\" : [1, null, \"x\\u0041\"]}" "l"="[ ]" "m"="{ }"`},
+		{
+			`{"t": true, "f": false, "n": -0.10e+5, "big": 1234567890123456789.000100, "e": 1E400}`,
+			`"t"="true" "f"="false" "n"="-0.10e+5" "big"="1234567890123456789.000100" "e"="1E400"`,
+		},
+		{
+			`{"o": {"b":1,  "a" : [1, null, "x\u0041"]}, "l": [ ], "m": { }}`,
+			`"o"="{\"b\":1,  \"a\" : [1, null, \"x\\u0041\"]}" "l"="[ ]" "m"="{ }"`,
+		},
 		{`{"a":"\"\\\/\b\f\n\r\t"}`, `"a"="\"\\/\b\f\n\r\t"`},
 		{`{"\u0061\n":"\u043a\u043b\u044e\u0447 ключ \ud83d\ude00 \uFFFD \u0000"}`, `"a\n"="ключ ключ 😀 � \x00"`},
 		{`{"o": ["\ud800"]}`, `"o"="[\"\\ud800\"]"`}, // half a pair stays half a pair in JSON text
-		{`{"traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}`,
-			`"traceparent"="00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"`},
-		{`{"event_id": "1", "event_type": "2", "dedupe_key": "3", "ordering_key": "4", "position": "5", "replayed": "6", "source": null}`,
-			`"row-event_id"="1" "row-event_type"="2" "row-dedupe_key"="3" "row-ordering_key"="4" "row-position"="5" "row-replayed"="6" "row-source"=null`},
+		{
+			`{"traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}`,
+			`"traceparent"="00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"`,
+		},
+		{
+			`{"event_id": "1", "event_type": "2", "dedupe_key": "3", "ordering_key": "4", "position": "5", "replayed": "6", "source": null}`,
+			`"row-event_id"="1" "row-event_type"="2" "row-dedupe_key"="3" "row-ordering_key"="4" "row-position"="5" "row-replayed"="6" "row-source"=null`,
+		},
 		{`{"\u0073ource": "1", "row-source": "2", "Source": "3", "sources": "4"}`, // by meaning, in this case only, once
 			`"row-source"="1" "row-source"="2" "Source"="3" "sources"="4"`},
 	} {
@@ -162,7 +170,8 @@ func hasHalfPair(text string, hs []Header) bool {
 
 func checkHeaders(t interface {
 	Fatalf(string, ...any)
-}, text string) {
+}, text string,
+) {
 	want, valid := referenceHeaders(text)
 	s := &Shape{cfg: Config{Table: "t"}}
 	s.json.b = []byte(text)

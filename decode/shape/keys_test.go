@@ -9,9 +9,10 @@ import (
 	"testing"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"github.com/cdc-relay/cdc-relay/decode"
 	"github.com/cdc-relay/cdc-relay/wal"
-	"pgregory.net/rapid"
 )
 
 var commit = time.Date(2026, 11, 30, 14, 14, 51, 0, time.UTC)
@@ -44,34 +45,90 @@ var keyCases = []struct {
 	row  *decode.Tuple
 	want string // identity, or "column: cause" of the rejection
 }{
-	{"derived ignores the row's keys", Config{}, ref,
-		`dedupe "order.created:ent-517:123456" key "ent-517" shard "ent-517" ordering "1796048090123:00000000000000123456"`},
-	{"derived does without the row's keys", Config{}, without(ref, "dedupe_key", "partition_key", "ordering_key"),
-		`dedupe "order.created:ent-517:123456" key "ent-517" shard "ent-517" ordering "1796048090123:00000000000000123456"`},
-	{"derived, keys NULL", Config{}, with(ref, "dedupe_key", 25, nil, "partition_key", 25, nil, "ordering_key", 25, nil),
-		`dedupe "order.created:ent-517:123456" key "ent-517" shard "ent-517" ordering "1796048090123:00000000000000123456"`},
-	{"derived, by position", Config{Ordering: OrderingCommit}, ref,
-		`dedupe "order.created:ent-517:123456" key "ent-517" shard "ent-517" ordering "0001:00000016B374D848:0000000007"`},
-	{"entity NULL", Config{}, with(ref, "entity_id", 25, nil),
-		`dedupe "order.created::123456" key NULL shard "order.created::123456" ordering "1796048090123:00000000000000123456"`},
-	{"entity empty", Config{}, with(ref, "entity_id", 25, ""),
-		`dedupe "order.created::123456" key "" shard "" ordering "1796048090123:00000000000000123456"`},
-	{"all empty", Config{Ordering: OrderingCommit}, with(ref, "entity_id", 25, "", "event_type", 25, "", "id", 25, ""),
-		`dedupe "::" key "" shard "" ordering "0001:00000016B374D848:0000000007"`},
-	{"colons and other letters", Config{}, with(ref, "entity_id", 25, "a:b:ключ", "event_type", 25, ":"),
-		`dedupe "::a:b:ключ:123456" key "a:b:ключ" shard "a:b:ключ" ordering "1796048090123:00000000000000123456"`},
-	{"uuid by position", Config{Ordering: OrderingCommit}, with(ref, "id", 2950, uuid),
-		`dedupe "order.created:ent-517:` + uuid + `" key "ent-517" shard "ent-517" ordering "0001:00000016B374D848:0000000007"`},
-	{"least id", Config{}, with(ref, "id", oidInt8, "-9223372036854775808"),
-		`dedupe "order.created:ent-517:-9223372036854775808" key "ent-517" shard "ent-517" ordering "1796048090123:-9223372036854775808"`},
-	{"greatest id", Config{}, with(ref, "id", oidInt8, "9223372036854775807"),
-		`dedupe "order.created:ent-517:9223372036854775807" key "ent-517" shard "ent-517" ordering "1796048090123:09223372036854775807"`},
-	{"int4 id, timestamp", Config{}, with(ref, "id", oidInt4, "-1", "created_at", oidTimestamp, "1969-12-31 23:59:59.9999"),
-		`dedupe "order.created:ent-517:-1" key "ent-517" shard "ent-517" ordering "-000000000001:-0000000000000000001"`},
-	{"created_at NULL by position", Config{Ordering: OrderingCommit}, with(ref, "created_at", oidTimestamptz, nil),
-		`dedupe "order.created:ent-517:123456" key "ent-517" shard "ent-517" ordering "0001:00000016B374D848:0000000007"`},
-	{"no created_at by position", Config{Ordering: OrderingCommit}, without(ref, "created_at"),
-		`dedupe "order.created:ent-517:123456" key "ent-517" shard "ent-517" ordering "0001:00000016B374D848:0000000007"`},
+	{
+		"derived ignores the row's keys",
+		Config{},
+		ref,
+		`dedupe "order.created:ent-517:123456" key "ent-517" shard "ent-517" ordering "1796048090123:00000000000000123456"`,
+	},
+	{
+		"derived does without the row's keys",
+		Config{},
+		without(ref, "dedupe_key", "partition_key", "ordering_key"),
+		`dedupe "order.created:ent-517:123456" key "ent-517" shard "ent-517" ordering "1796048090123:00000000000000123456"`,
+	},
+	{
+		"derived, keys NULL",
+		Config{},
+		with(ref, "dedupe_key", 25, nil, "partition_key", 25, nil, "ordering_key", 25, nil),
+		`dedupe "order.created:ent-517:123456" key "ent-517" shard "ent-517" ordering "1796048090123:00000000000000123456"`,
+	},
+	{
+		"derived, by position",
+		Config{Ordering: OrderingCommit},
+		ref,
+		`dedupe "order.created:ent-517:123456" key "ent-517" shard "ent-517" ordering "0001:00000016B374D848:0000000007"`,
+	},
+	{
+		"entity NULL",
+		Config{},
+		with(ref, "entity_id", 25, nil),
+		`dedupe "order.created::123456" key NULL shard "order.created::123456" ordering "1796048090123:00000000000000123456"`,
+	},
+	{
+		"entity empty",
+		Config{},
+		with(ref, "entity_id", 25, ""),
+		`dedupe "order.created::123456" key "" shard "" ordering "1796048090123:00000000000000123456"`,
+	},
+	{
+		"all empty",
+		Config{Ordering: OrderingCommit},
+		with(ref, "entity_id", 25, "", "event_type", 25, "", "id", 25, ""),
+		`dedupe "::" key "" shard "" ordering "0001:00000016B374D848:0000000007"`,
+	},
+	{
+		"colons and other letters",
+		Config{},
+		with(ref, "entity_id", 25, "a:b:ключ", "event_type", 25, ":"),
+		`dedupe "::a:b:ключ:123456" key "a:b:ключ" shard "a:b:ключ" ordering "1796048090123:00000000000000123456"`,
+	},
+	{
+		"uuid by position",
+		Config{Ordering: OrderingCommit},
+		with(ref, "id", 2950, uuid),
+		`dedupe "order.created:ent-517:` + uuid + `" key "ent-517" shard "ent-517" ordering "0001:00000016B374D848:0000000007"`,
+	},
+	{
+		"least id",
+		Config{},
+		with(ref, "id", oidInt8, "-9223372036854775808"),
+		`dedupe "order.created:ent-517:-9223372036854775808" key "ent-517" shard "ent-517" ordering "1796048090123:-9223372036854775808"`,
+	},
+	{
+		"greatest id",
+		Config{},
+		with(ref, "id", oidInt8, "9223372036854775807"),
+		`dedupe "order.created:ent-517:9223372036854775807" key "ent-517" shard "ent-517" ordering "1796048090123:09223372036854775807"`,
+	},
+	{
+		"int4 id, timestamp",
+		Config{},
+		with(ref, "id", oidInt4, "-1", "created_at", oidTimestamp, "1969-12-31 23:59:59.9999"),
+		`dedupe "order.created:ent-517:-1" key "ent-517" shard "ent-517" ordering "-000000000001:-0000000000000000001"`,
+	},
+	{
+		"created_at NULL by position",
+		Config{Ordering: OrderingCommit},
+		with(ref, "created_at", oidTimestamptz, nil),
+		`dedupe "order.created:ent-517:123456" key "ent-517" shard "ent-517" ordering "0001:00000016B374D848:0000000007"`,
+	},
+	{
+		"no created_at by position",
+		Config{Ordering: OrderingCommit},
+		without(ref, "created_at"),
+		`dedupe "order.created:ent-517:123456" key "ent-517" shard "ent-517" ordering "0001:00000016B374D848:0000000007"`,
+	},
 
 	{"id NULL", Config{}, with(ref, "id", oidInt8, nil), "id: is NULL"},
 	{"id NULL by position", Config{Ordering: OrderingCommit}, with(ref, "id", 2950, nil), "id: is NULL"},
@@ -80,23 +137,55 @@ var keyCases = []struct {
 	{"created_at infinite", Config{}, with(ref, "created_at", oidTimestamptz, "infinity"), "created_at: is infinity"},
 	{"created_at -infinite by position", Config{Ordering: OrderingCommit}, with(ref, "created_at", oidTimestamptz, "-infinity"), "created_at: is -infinity"},
 	{"created_at infinite, stored", Config{Keys: KeysStored}, with(ref, "created_at", oidTimestamp, "infinity"), "created_at: is infinity"},
-	{"created_at in another DateStyle", Config{}, with(ref, "created_at", oidTimestamptz, "30.11.2026 14:14:50 UTC"),
-		`created_at: is "30.11.2026 14:14:50 UTC", not a time as Postgres prints it`},
-	{"timestamptz without its zone", Config{}, with(ref, "created_at", oidTimestamptz, "2026-11-30 14:14:50"),
-		`created_at: is "2026-11-30 14:14:50", not a time as Postgres prints it`},
-	{"timestamp with a zone", Config{}, with(ref, "created_at", oidTimestamp, "2026-11-30 14:14:50+00"),
-		`created_at: is "2026-11-30 14:14:50+00", not a time as Postgres prints it`},
-	{"id of a domain over text", Config{}, with(ref, "id", firstOwnOID, strings.Repeat("9", 70)),
-		`id: is "` + strings.Repeat("9", 64) + `"..., not an integer of 64 bits`},
+	{
+		"created_at in another DateStyle",
+		Config{},
+		with(ref, "created_at", oidTimestamptz, "30.11.2026 14:14:50 UTC"),
+		`created_at: is "30.11.2026 14:14:50 UTC", not a time as Postgres prints it`,
+	},
+	{
+		"timestamptz without its zone",
+		Config{},
+		with(ref, "created_at", oidTimestamptz, "2026-11-30 14:14:50"),
+		`created_at: is "2026-11-30 14:14:50", not a time as Postgres prints it`,
+	},
+	{
+		"timestamp with a zone",
+		Config{},
+		with(ref, "created_at", oidTimestamp, "2026-11-30 14:14:50+00"),
+		`created_at: is "2026-11-30 14:14:50+00", not a time as Postgres prints it`,
+	},
+	{
+		"id of a domain over text",
+		Config{},
+		with(ref, "id", firstOwnOID, strings.Repeat("9", 70)),
+		`id: is "` + strings.Repeat("9", 64) + `"..., not an integer of 64 bits`,
+	},
 
-	{"stored", Config{Keys: KeysStored}, ref,
-		`dedupe "order-ent-517-123456" key "ent-517" shard "ent-517" ordering "ent-517:000000123456"`},
-	{"stored, by position", Config{Keys: KeysStored, Ordering: OrderingCommit}, with(ref, "ordering_key", 25, nil),
-		`dedupe "order-ent-517-123456" key "ent-517" shard "ent-517" ordering "0001:00000016B374D848:0000000007"`},
-	{"stored, empty", Config{Keys: KeysStored}, with(ref, "dedupe_key", 25, "", "partition_key", 25, "", "ordering_key", 25, ""),
-		`dedupe "" key "" shard "" ordering ""`},
-	{"stored needs no others", Config{Keys: KeysStored}, with(without(ref, "id", "entity_id"), "created_at", oidTimestamptz, nil),
-		`dedupe "order-ent-517-123456" key "ent-517" shard "ent-517" ordering "ent-517:000000123456"`},
+	{
+		"stored",
+		Config{Keys: KeysStored},
+		ref,
+		`dedupe "order-ent-517-123456" key "ent-517" shard "ent-517" ordering "ent-517:000000123456"`,
+	},
+	{
+		"stored, by position",
+		Config{Keys: KeysStored, Ordering: OrderingCommit},
+		with(ref, "ordering_key", 25, nil),
+		`dedupe "order-ent-517-123456" key "ent-517" shard "ent-517" ordering "0001:00000016B374D848:0000000007"`,
+	},
+	{
+		"stored, empty",
+		Config{Keys: KeysStored},
+		with(ref, "dedupe_key", 25, "", "partition_key", 25, "", "ordering_key", 25, ""),
+		`dedupe "" key "" shard "" ordering ""`,
+	},
+	{
+		"stored needs no others",
+		Config{Keys: KeysStored},
+		with(without(ref, "id", "entity_id"), "created_at", oidTimestamptz, nil),
+		`dedupe "order-ent-517-123456" key "ent-517" shard "ent-517" ordering "ent-517:000000123456"`,
+	},
 	{"stored, dedupe_key NULL", Config{Keys: KeysStored}, with(ref, "dedupe_key", 25, nil), "dedupe_key: is NULL"},
 	{"stored, partition_key NULL", Config{Keys: KeysStored}, with(ref, "partition_key", 25, nil), "partition_key: is NULL"},
 	{"stored, ordering_key NULL", Config{Keys: KeysStored}, with(ref, "ordering_key", 25, nil), "ordering_key: is NULL"},

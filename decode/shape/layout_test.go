@@ -81,11 +81,19 @@ func TestColumnTypes(t *testing.T) {
 		{"domain", Config{}, with(ref, "id", firstOwnOID, "1", "created_at", 20000, "2026-11-30 14:14:50", "headers", 20001, "{}"), ""},
 		{"unknown", Config{}, with(ref, "id", 0, "1", "created_at", 0, "2026-11-30 14:14:50+00", "headers", 0, "{}"), ""},
 		{"date", Config{}, with(ref, "created_at", 1082, "2026-11-30"), "created_at has type date, want timestamptz, or timestamp, which is read as UTC"},
-		{"bigint time by position", Config{Ordering: OrderingCommit}, with(ref, "created_at", oidInt8, "1796048090123"),
-			"created_at has type bigint, want timestamptz, or timestamp, which is read as UTC"},
+		{
+			"bigint time by position",
+			Config{Ordering: OrderingCommit},
+			with(ref, "created_at", oidInt8, "1796048090123"),
+			"created_at has type bigint, want timestamptz, or timestamp, which is read as UTC",
+		},
 		{"text headers", Config{}, with(ref, "headers", 25, "{}"), "headers has type text, want jsonb or json"},
-		{"two", Config{}, with(ref, "id", 600, "(1,2)", "headers", oidBytea, `\x7b7d`),
-			"id has type OID 600, want bigint, integer or smallint; other ids need ordering_key: commit; headers has type bytea, want jsonb or json"},
+		{
+			"two",
+			Config{},
+			with(ref, "id", 600, "(1,2)", "headers", oidBytea, `\x7b7d`),
+			"id has type OID 600, want bigint, integer or smallint; other ids need ordering_key: commit; headers has type bytea, want jsonb or json",
+		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			s := mustNew(t, tc.cfg)

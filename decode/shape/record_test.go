@@ -6,8 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cdc-relay/cdc-relay/decode"
 	"pgregory.net/rapid"
+
+	"github.com/cdc-relay/cdc-relay/decode"
 )
 
 func TestRecordTime(t *testing.T) {

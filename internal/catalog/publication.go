@@ -57,15 +57,19 @@ func (c *Catalog) Publication(ctx context.Context, name string) (Publication, er
 	case err != nil:
 		return p, explain("read "+what, err)
 	case all:
-		return p, &Error{Cause: what + " is for all tables, so it holds the relay's own, whose changes would feed the relay for ever",
-			Remedy: "make a publication for the outbox alone"}
+		return p, &Error{
+			Cause:  what + " is for all tables, so it holds the relay's own, whose changes would feed the relay for ever",
+			Remedy: "make a publication for the outbox alone",
+		}
 	case !p.Insert:
 		return p, &Error{Cause: what + " doesn't publish inserts", Remedy: fmt.Sprintf("alter publication %s set (publish = 'insert')", quoted)}
 	}
 	for _, t := range p.Tables {
 		if t.Name.Schema == c.relay {
-			return p, &Error{Cause: fmt.Sprintf("%s holds %s, a table of the relay, whose changes would feed the relay for ever", what, t.Name),
-				Remedy: fmt.Sprintf("alter publication %s drop table %s (or drop tables in schema %s)", quoted, t.Name.sql(), pgx.Identifier{c.relay}.Sanitize())}
+			return p, &Error{
+				Cause:  fmt.Sprintf("%s holds %s, a table of the relay, whose changes would feed the relay for ever", what, t.Name),
+				Remedy: fmt.Sprintf("alter publication %s drop table %s (or drop tables in schema %s)", quoted, t.Name.sql(), pgx.Identifier{c.relay}.Sanitize()),
+			}
 		}
 	}
 	return p, nil

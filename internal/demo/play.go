@@ -97,7 +97,7 @@ func (p *play) traffic(ctx context.Context, cancel func()) error {
 	defer func() {
 		if !written {
 			cancel()
-			<-p.serviceDone
+			<-p.serviceDone //nolint:errcheck // the first failure is what counts
 		}
 	}()
 	if p.o.For == 0 {

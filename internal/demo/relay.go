@@ -29,7 +29,7 @@ type relay struct {
 // start runs the relay as a user would, with a log of its own.
 func (r *relay) start() error {
 	r.starts++
-	cmd := exec.Command(r.exe, "run", "--publication", publication, "--topic", r.env.topic)
+	cmd := exec.Command(r.exe, "run", "--publication", publication, "--topic", r.env.topic) //nolint:noctx // it is ended by signals, in an order of its own
 	cmd.Dir = r.env.folder.Path()
 	cmd.Env = append(inherited(),
 		"DATABASE_URL="+r.env.url,

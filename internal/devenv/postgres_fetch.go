@@ -12,6 +12,7 @@ import (
 	"path"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/xi2/xz"
@@ -85,22 +86,21 @@ func unpack(ctx context.Context, jar, dir string) error {
 		return fmt.Errorf("open the archive %s: %w", jar, err)
 	}
 	defer z.Close()
-	for _, f := range z.File {
-		if path.Ext(f.Name) != ".txz" {
-			continue
-		}
-		r, err := f.Open()
-		if err != nil {
-			return fmt.Errorf("open %s in the archive: %w", f.Name, err)
-		}
-		defer r.Close()
-		x, err := xz.NewReader(r, 0)
-		if err != nil {
-			return fmt.Errorf("decompress %s: %w", f.Name, err)
-		}
-		return untar(ctx, tar.NewReader(x), dir)
+	i := slices.IndexFunc(z.File, func(f *zip.File) bool { return path.Ext(f.Name) == ".txz" })
+	if i < 0 {
+		return fmt.Errorf("open the archive %s: it holds no .txz", jar)
 	}
-	return fmt.Errorf("open the archive %s: it holds no .txz", jar)
+	f := z.File[i]
+	r, err := f.Open()
+	if err != nil {
+		return fmt.Errorf("open %s in the archive: %w", f.Name, err)
+	}
+	defer r.Close()
+	x, err := xz.NewReader(r, 0)
+	if err != nil {
+		return fmt.Errorf("decompress %s: %w", f.Name, err)
+	}
+	return untar(ctx, tar.NewReader(x), dir)
 }
 
 // untar extracts folders, files and symbolic links into dir, and never out of it.

@@ -112,9 +112,9 @@ func (p *Process) until(ctx context.Context, limit time.Duration, ready func(con
 		}
 		select {
 		case <-p.done:
-			return fmt.Errorf("%s ended at its start (%v); its last lines: %s", p.cmd.Path, p.err, tail(p.log))
+			return fmt.Errorf("%s ended at its start (%w); its last lines: %s", p.cmd.Path, p.err, tail(p.log))
 		case <-ctx.Done():
-			return fmt.Errorf("wait for %s: %w (last answer: %v); its last lines: %s", p.cmd.Path, context.Cause(ctx), err, tail(p.log))
+			return fmt.Errorf("wait for %s: %w (last answer: %w); its last lines: %s", p.cmd.Path, context.Cause(ctx), err, tail(p.log))
 		case <-tick.C:
 		}
 	}

@@ -66,8 +66,10 @@ func TestPin(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			store := &contractStore{rows: c.stored, faster: c.faster}
-			p := &Pinner{Store: store, Wanted: c.wanted, Log: zerolog.Nop(),
-				Partitions: func(context.Context, string) (int32, error) { return c.has, nil }}
+			p := &Pinner{
+				Store: store, Wanted: c.wanted, Log: zerolog.Nop(),
+				Partitions: func(context.Context, string) (int32, error) { return c.has, nil },
+			}
 			got, err := p.Pin(t.Context(), "orders")
 			if c.fails != "" {
 				var ce *ContractError

@@ -58,8 +58,9 @@ func TestMessageOfOurOwnHalts(t *testing.T) {
 		if s := b.Status(); s.Phase != PhaseHalted || b.store.at() != 28 {
 			t.Errorf("status %+v, stored %s: want halted at the message", s, b.store.at())
 		}
-		b.stop()
-		<-b.done
+		if err := b.end(); err == nil {
+			t.Error("a stop while halted must not look clean")
+		}
 	})
 }
 
@@ -137,7 +138,8 @@ func TestForeignRowsAreSteppedOverAndUnknownOnesAreNot(t *testing.T) {
 		if got := b.store.at(); got != 28 {
 			t.Errorf("stored %s, want 0/1C: the row of the dropped table must not be stepped over", got)
 		}
-		b.stop()
-		<-b.done
+		if err := b.end(); err == nil {
+			t.Error("a stop while halted must not look clean")
+		}
 	})
 }

@@ -132,7 +132,8 @@ func (o *Outbox) fit(ctx context.Context, p catalog.Publication, name catalog.Na
 			rel.Columns = append(rel.Columns, decode.Column{Name: c.Name, Type: c.Type})
 		}
 	}
-	return sh, sh.CheckRelation(rel)
+	err = sh.CheckRelation(rel)
+	return sh, err
 }
 
 func published(t catalog.Table, column string) bool {

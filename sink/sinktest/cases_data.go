@@ -127,7 +127,7 @@ func bigValues(r *rig) {
 		case 1:
 			rec.Value = []byte(strings.Repeat("a", 1_000_000)) // what can
 		case 2:
-			rec.Key = bytes.Repeat([]byte{0}, 70_000)
+			rec.Key = make([]byte, 70_000)
 		}
 		by[p] = append(by[p], rec)
 		r.produce(rec)

@@ -25,8 +25,10 @@ func Check(expected []Expected, got []Record) Report {
 		e := &expected[i]
 		c.first[i] = -1
 		if _, twice := c.byID[e.ID]; twice {
-			c.find(Ambiguous, Finding{ID: e.ID, Key: e.Key, Partition: e.Partition, Offset: -1,
-				Detail: "two expected events have this ID"})
+			c.find(Ambiguous, Finding{
+				ID: e.ID, Key: e.Key, Partition: e.Partition, Offset: -1,
+				Detail: "two expected events have this ID",
+			})
 			continue
 		}
 		c.byID[e.ID] = int32(i)
@@ -38,8 +40,10 @@ func Check(expected []Expected, got []Record) Report {
 	for i := range expected {
 		if c.first[i] < 0 && c.byID[expected[i].ID] == int32(i) {
 			e := &expected[i]
-			c.find(Missing, Finding{ID: e.ID, Key: e.Key, Partition: e.Partition, Offset: -1,
-				Detail: "not in the topic"})
+			c.find(Missing, Finding{
+				ID: e.ID, Key: e.Key, Partition: e.Partition, Offset: -1,
+				Detail: "not in the topic",
+			})
 		}
 	}
 	c.report.Partitions = c.partitions()

@@ -97,38 +97,70 @@ var plantedFaults = []struct {
 		i := at(r, plantedID)
 		return slices.Delete(r, i, i+1)
 	}, counts{oracle.Missing: 1}, plantedID, false},
-	{"unknown", again(plantedID, func(r *kgo.Record) { r.Headers[0].Value = []byte("t:key-2:99") }),
-		counts{oracle.Unknown: 1}, "t:key-2:99", false},
-	{"without an ID", again(plantedID, func(r *kgo.Record) { r.Headers = r.Headers[1:] }),
-		counts{oracle.Unknown: 1}, "", false},
+	{
+		"unknown", again(plantedID, func(r *kgo.Record) { r.Headers[0].Value = []byte("t:key-2:99") }),
+		counts{oracle.Unknown: 1},
+		"t:key-2:99", false,
+	},
+	{
+		"without an ID", again(plantedID, func(r *kgo.Record) { r.Headers = r.Headers[1:] }),
+		counts{oracle.Unknown: 1},
+		"", false,
+	},
 	{"repeated", again(plantedID, func(*kgo.Record) {}), counts{oracle.Repeated: 1}, plantedID, true},
 	{"moved", edit(plantedID, func(r *kgo.Record) { r.Partition = 0 }), counts{oracle.Moved: 1}, plantedID, false},
-	{"repeat moved", again(plantedID, func(r *kgo.Record) { r.Partition = 1 }),
-		counts{oracle.Moved: 1, oracle.Repeated: 1}, plantedID, false},
-	{"backward", func(r []*kgo.Record) []*kgo.Record { return swap(r, "t:key-2:4", "t:key-2:5") },
-		counts{oracle.Backward: 1, oracle.Stale: 1}, plantedID, false},
+	{
+		"repeat moved", again(plantedID, func(r *kgo.Record) { r.Partition = 1 }),
+		counts{oracle.Moved: 1, oracle.Repeated: 1},
+		plantedID, false,
+	},
+	{
+		"backward", func(r []*kgo.Record) []*kgo.Record { return swap(r, "t:key-2:4", "t:key-2:5") },
+		counts{oracle.Backward: 1, oracle.Stale: 1},
+		plantedID, false,
+	},
 	{"early by two", func(r []*kgo.Record) []*kgo.Record {
 		return swap(swap(r, "t:key-2:4", "t:key-2:6"), "t:key-2:4", "t:key-2:5")
 	}, counts{oracle.Backward: 2, oracle.Stale: 2}, several, false},
-	{"other key first", func(r []*kgo.Record) []*kgo.Record { return swap(r, "t:key-2:4", "t:key-5:4") },
-		nil, "", true},
-	{"stale position", edit(plantedID, func(r *kgo.Record) { r.Headers[1].Value = []byte("0001:0000000000000001:0000000000") }),
-		counts{oracle.Stale: 1}, plantedID, false},
+	{
+		"other key first", func(r []*kgo.Record) []*kgo.Record { return swap(r, "t:key-2:4", "t:key-5:4") },
+		nil, "", true,
+	},
+	{
+		"stale position", edit(plantedID, func(r *kgo.Record) { r.Headers[1].Value = []byte("0001:0000000000000001:0000000000") }),
+		counts{oracle.Stale: 1},
+		plantedID, false,
+	},
 	{"other key bytes", edit(plantedID, func(r *kgo.Record) { r.Key = []byte("key-3") }), counts{oracle.Altered: 1}, plantedID, false},
 	{"null value", edit(plantedID, func(r *kgo.Record) { r.Value = nil }), counts{oracle.Altered: 1}, plantedID, false},
-	{"value with a space more", edit(plantedID, func(r *kgo.Record) { r.Value = append([]byte(nil), append(r.Value, ' ')...) }),
-		counts{oracle.Altered: 1}, plantedID, false},
-	{"repeat with another key", again(plantedID, func(r *kgo.Record) { r.Key = []byte{} }),
-		counts{oracle.Repeated: 1, oracle.Differing: 1, oracle.Altered: 1}, plantedID, false},
-	{"repeat with another timestamp", again(plantedID, func(r *kgo.Record) { r.Timestamp = r.Timestamp.Add(time.Millisecond) }),
-		counts{oracle.Repeated: 1, oracle.Differing: 1}, plantedID, false},
+	{
+		"value with a space more", edit(plantedID, func(r *kgo.Record) { r.Value = append([]byte(nil), append(r.Value, ' ')...) }),
+		counts{oracle.Altered: 1},
+		plantedID, false,
+	},
+	{
+		"repeat with another key", again(plantedID, func(r *kgo.Record) { r.Key = []byte{} }),
+		counts{oracle.Repeated: 1, oracle.Differing: 1, oracle.Altered: 1},
+		plantedID, false,
+	},
+	{
+		"repeat with another timestamp", again(plantedID, func(r *kgo.Record) { r.Timestamp = r.Timestamp.Add(time.Millisecond) }),
+		counts{oracle.Repeated: 1, oracle.Differing: 1},
+		plantedID, false,
+	},
 	{"repeat with a header more", again(plantedID, func(r *kgo.Record) {
 		r.Headers = append(r.Headers, kgo.RecordHeader{Key: "x"})
 	}), counts{oracle.Repeated: 1, oracle.Differing: 1}, plantedID, false},
-	{"repeat with an empty header for a null one", again(plantedID, func(r *kgo.Record) { r.Headers[2].Value = []byte{} }),
-		counts{oracle.Repeated: 1, oracle.Differing: 1}, plantedID, false},
-	{"repeat with headers in another order", again(plantedID, func(r *kgo.Record) { slices.Reverse(r.Headers) }),
-		counts{oracle.Repeated: 1, oracle.Differing: 1}, plantedID, false},
+	{
+		"repeat with an empty header for a null one", again(plantedID, func(r *kgo.Record) { r.Headers[2].Value = []byte{} }),
+		counts{oracle.Repeated: 1, oracle.Differing: 1},
+		plantedID, false,
+	},
+	{
+		"repeat with headers in another order", again(plantedID, func(r *kgo.Record) { slices.Reverse(r.Headers) }),
+		counts{oracle.Repeated: 1, oracle.Differing: 1},
+		plantedID, false,
+	},
 }
 
 func TestPlantedFaults(t *testing.T) {

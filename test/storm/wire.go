@@ -242,7 +242,7 @@ func (c *conn) Write(p []byte) (int, error) {
 		return 0, errCut
 	case halfAnswer:
 		_, err := c.Conn.Write(p[:len(p)/2])
-		c.end(false) // not reset: a reset might overtake the half
+		_ = c.end(false) // not reset: a reset might overtake the half
 		return 0, errors.Join(errCut, err)
 	case hang:
 		<-c.gone

@@ -34,7 +34,7 @@ func Serve(t testing.TB, scripts ...func(*Conn)) *Server {
 // Listen starts a server on a TCP port.
 func Listen(t testing.TB, scripts ...func(*Conn)) *Server {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}

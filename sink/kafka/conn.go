@@ -41,8 +41,8 @@ func (d *dialer) open(ctx context.Context, addr string) (*conn, error) {
 		return c, nil
 	}
 	c.close()
-	if err == nil {
-		err = s.cause()
+	if err == nil || errors.Is(err, net.ErrClosed) {
+		err = s.cause() // sarama only met the closed socket
 	}
 	return nil, fmt.Errorf("connect to Kafka broker %s: %w", addr, err)
 }

@@ -187,7 +187,10 @@ func (t *topic) learn(tm *sarama.TopicMetadata, nodes map[int32]*broker) {
 		for int(pm.ID) >= len(leaders) {
 			leaders = append(leaders, nil)
 		}
-		leaders[pm.ID] = nodes[pm.Leader]
+		// A missing replica doesn't concern us, with any other error there is no leader.
+		if pm.Err == sarama.ErrNoError || pm.Err == sarama.ErrReplicaNotAvailable {
+			leaders[pm.ID] = nodes[pm.Leader]
+		}
 	}
 	t.setLeaders(leaders)
 	t.checkRange(len(leaders))

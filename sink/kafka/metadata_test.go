@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -83,4 +84,44 @@ func TestTopicMadeAgain(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestMetadataDenied: a topic that the metadata may not tell of stops, and heals.
+func TestMetadataDenied(t *testing.T) {
+	for _, x := range []struct {
+		err  *kerr.Error
+		want error
+	}{{kerr.TopicAuthorizationFailed, ErrUnauthorized}, {kerr.InvalidTopicException, ErrTopicRefused}} {
+		t.Run(x.err.Message, func(t *testing.T) {
+			ctx := testContext(t)
+			c := newCluster(t, kfake.NumBrokers(1), kfake.SeedTopics(2, "orders", "other"))
+			fault := c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Metadata}, Topic: "orders", Err: x.err, Count: -1})
+			h := newRecorder(t)
+			s := open(t, testConfig(t, c), h)
+			steady(t, s, "orders", 2, 20, nil)
+			h.await(ctx, "the topic to stop", func() bool { return len(h.topics) == 1 && errors.Is(h.topics[0], x.want) })
+			produce(t, s, record("other", 0, 1000)) // the others go on
+			h.settledTo(ctx, 1)
+			fault.Remove()
+			flush(t, ctx, s)
+			h.await(ctx, "the topic to heal", func() bool { return len(h.topics) == 2 && h.topics[1] == nil })
+			checkLog(t, ctx, c.ListenAddrs(), "orders", 20, nil)
+		})
+	}
+}
+
+// TestNoLeader: while a partition has no leader its records wait, and nothing is wrong with
+// the topic.
+func TestNoLeader(t *testing.T) {
+	ctx := testContext(t)
+	c := newCluster(t, kfake.NumBrokers(1), kfake.SeedTopics(2, "orders"))
+	fault := c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Metadata}, Topic: "orders", Partitions: []int32{1}, Err: kerr.LeaderNotAvailable, Count: 5})
+	h := newRecorder(t)
+	s := open(t, testConfig(t, c), h)
+	steady(t, s, "orders", 2, 20, nil)
+	flush(t, ctx, s)
+	if fault.Hits() != 5 || len(h.topics) != 0 {
+		t.Errorf("%d faults hit, topic states %v", fault.Hits(), h.topics)
+	}
+	checkLog(t, ctx, c.ListenAddrs(), "orders", 20, nil)
 }

@@ -155,7 +155,9 @@ func (w *wire) build(rs []*sink.Record) {
 	}
 }
 
-// sized returns s with length n, in its own memory where that is large enough.
+// sized returns s with length n, in its own memory where that is large enough. It is never nil,
+// also for n = 0: sarama would encode an empty piece of it as null, and Kafka refuses a null
+// header key.
 func sized[T any](s []T, n int) []T {
 	if cap(s) < n {
 		return make([]T, n, n+n/4)

@@ -53,6 +53,9 @@ func TestRejectedRecord(t *testing.T) {
 				if named && !strings.Contains(h.asked[0].Error(), "poison") {
 					t.Errorf("the broker's message is missing: %v", h.asked[0])
 				}
+				if named && s.Stats().Requests > 8 {
+					t.Errorf("%d requests: what the broker names needn't be searched for", s.Stats().Requests)
+				}
 				if h.acked != n-1 {
 					t.Errorf("%d acks, want %d", h.acked, n-1)
 				}

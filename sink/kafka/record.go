@@ -159,7 +159,7 @@ func (w *wire) build(rs []*sink.Record) {
 // also for n = 0: sarama would encode an empty piece of it as null, and Kafka refuses a null
 // header key.
 func sized[T any](s []T, n int) []T {
-	if cap(s) < n {
+	if s == nil || cap(s) < n {
 		return make([]T, n, n+n/4)
 	}
 	return s[:n]

@@ -32,7 +32,8 @@ type fifo struct {
 func (q *fifo) len() int { return len(q.buf) - q.head }
 
 func (q *fifo) push(e entry) {
-	if q.head > 0 && len(q.buf) == cap(q.buf) {
+	if len(q.buf) == cap(q.buf) && q.head > len(q.buf)/2 {
+		// At least half of it is free: moving the rest costs a constant per record.
 		n := copy(q.buf, q.buf[q.head:])
 		clear(q.buf[n:])
 		q.buf = q.buf[:n]

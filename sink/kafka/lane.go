@@ -108,18 +108,6 @@ func onlyResults(out []action, from int) []action {
 	return keep
 }
 
-// waiting is the number of records that are not settled.
-func (l *lane) waiting() int {
-	n := l.queue.len()
-	for _, s := range l.segs {
-		n += len(s.records)
-	}
-	if l.cur != nil {
-		n += len(l.cur.records)
-	}
-	return n
-}
-
 // solo says that the next batch wants a request of its own.
 func (l *lane) solo() bool { return l.cuts >= soloAfter }
 

@@ -182,6 +182,18 @@ func render(as []action) string {
 	return strings.Join(out, ", ")
 }
 
+// waiting is the number of records that are not settled.
+func (l *lane) waiting() int {
+	n := l.queue.len()
+	for _, s := range l.segs {
+		n += len(s.records)
+	}
+	if l.cur != nil {
+		n += len(l.cur.records)
+	}
+	return n
+}
+
 func TestCuts(t *testing.T) {
 	for _, x := range []struct {
 		bad  []int32
@@ -257,5 +269,39 @@ func TestLaneBatches(t *testing.T) {
 	}
 	if n := take(); n != 100 {
 		t.Errorf("%d acks later: a batch of %d, want 100", 2*growAfter, n)
+	}
+}
+
+func TestFIFO(t *testing.T) {
+	var q fifo
+	next, want := 0, 0
+	for round := range 2000 {
+		for range round % 7 {
+			q.push(entry{size: int32(next)})
+			next++
+		}
+		for range min(q.len(), round%5) {
+			if got := int(q.peek().size); got != want {
+				t.Fatalf("the head is %d, want %d", got, want)
+			}
+			if got := int(q.pop().size); got != want {
+				t.Fatalf("popped %d, want %d", got, want)
+			}
+			want++
+		}
+		if q.len() != next-want {
+			t.Fatalf("%d in the queue, want %d", q.len(), next-want)
+		}
+	}
+	for q.len() > 0 {
+		q.pop()
+	}
+	if c := cap(q.buf); c > 8192 {
+		t.Errorf("a queue of at most %d has room for %d", next-want, c)
+	}
+	for _, e := range q.buf[:cap(q.buf)] {
+		if e != (entry{}) {
+			t.Fatal("an empty queue keeps entries")
+		}
 	}
 }

@@ -105,7 +105,7 @@ func (s *Sink) Produce(ctx context.Context, r *sink.Record) error {
 		return fmt.Errorf("produce to topic %q: partition %d can't exist", r.Topic, r.Partition)
 	}
 	s.mu.Lock()
-	if s.closed {
+	if s.closed || s.ctx.Err() != nil {
 		s.mu.Unlock()
 		return fmt.Errorf("produce to topic %q: %w", r.Topic, sink.ErrClosed)
 	}

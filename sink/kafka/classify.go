@@ -39,7 +39,6 @@ const (
 	codeListTooLarge      int16 = 18
 	codeTopicAuth         int16 = 29
 	codeClusterAuth       int16 = 31
-	codeCorrupt           int16 = 2
 	codeDuplicateSequence int16 = 46
 	codeUnknownProducer   int16 = 59
 )

@@ -39,96 +39,112 @@ func TestLaneScripts(t *testing.T) {
 	}
 }
 
+// words is a line of a script.
+type words struct {
+	t *testing.T
+	w []string
+}
+
+func (w words) num(s string) int {
+	n, err := strconv.Atoi(s)
+	if err != nil {
+		w.t.Fatalf("%v: %v", w.w, err)
+	}
+	return n
+}
+
+// arg returns the value of key=value.
+func (w words) arg(key string) (string, bool) {
+	for _, s := range w.w[1:] {
+		if v, ok := strings.CutPrefix(s, key+"="); ok {
+			return v, true
+		}
+	}
+	return "", false
+}
+
 // runLine carries out one line of a script.
-func runLine(t *testing.T, l *lane, next *int, words []string) string {
+func runLine(t *testing.T, l *lane, next *int, line []string) string {
 	t.Helper()
-	num := func(s string) int {
-		n, err := strconv.Atoi(s)
-		if err != nil {
-			t.Fatalf("%v: %v", words, err)
-		}
-		return n
-	}
-	arg := func(key string) (string, bool) {
-		for _, w := range words[1:] {
-			if v, ok := strings.CutPrefix(w, key+"="); ok {
-				return v, true
-			}
-		}
-		return "", false
-	}
-	one := func(ev event) string { return render(l.step(ev, nil)) }
-	switch words[0] {
+	w := words{t, line}
+	switch line[0] {
 	case "append", "flawed":
 		var out []action
-		for range num(words[1]) {
+		for range w.num(line[1]) {
 			ev := event{kind: evAppend, record: &sink.Record{Ticket: uint64(*next)}, size: 100}
-			if words[0] == "flawed" {
+			if line[0] == "flawed" {
 				ev.flaw = badTimestamp
 			}
 			*next++
 			out = l.step(ev, out)
 		}
 		return render(out)
-	case "id":
-		return one(event{kind: evID, id: int64(num(words[1])), epoch: l.epoch * 0})
 	case "epoch": // as if there had been so many
-		l.epoch = int16(num(words[1]))
+		l.epoch = int16(w.num(line[1]))
 		return ""
 	case "seq":
-		l.seq = int32(num(words[1]))
+		l.seq = int32(w.num(line[1]))
 		return ""
-	case "take":
-		ev := event{kind: evTake, limit: 1 << 30}
-		if v, ok := arg("limit"); ok {
-			ev.limit = num(v)
-		}
-		return one(ev)
-	case "answer":
-		ev := event{kind: evAnswer, code: int16(num(words[1])), offset: -1}
-		ev.class = classify(ev.code)
-		if v, ok := arg("at"); ok {
-			ev.offset = int64(num(v))
-		}
-		if v, ok := arg("bad"); ok {
-			for _, s := range strings.Split(v, ",") {
-				ev.bad = append(ev.bad, int32(num(s)))
-			}
-		}
-		return one(ev)
-	case "lost":
-		return one(event{kind: evAnswer, class: unknown, offset: -1})
-	case "cut":
-		return one(event{kind: evAnswer, class: unknown, offset: -1, cut: true, alone: true})
-	case "timer":
-		return one(event{kind: evTimer})
-	case "probe":
-		ev := event{kind: evProbed}
-		if v, ok := arg("last"); ok {
-			ev.known, ev.lastSeq, ev.epoch = true, int32(num(v)), l.epoch
-		}
-		if v, ok := arg("epoch"); ok {
-			ev.epoch = int16(num(v))
-		}
-		return one(ev)
-	case "settled":
-		return one(event{kind: evVerdict, verdict: sink.Settled})
-	case "retry":
-		return one(event{kind: evVerdict, verdict: sink.Retry})
-	case "failed":
-		return one(event{kind: evVerdict, verdict: sink.Settled, failed: true})
-	case "halt":
-		return one(event{kind: evHalt})
-	case "close":
-		return one(event{kind: evClose})
 	case "waiting":
-		if n := l.waiting(); n != num(words[1]) {
+		if n := l.waiting(); n != w.num(line[1]) {
 			return fmt.Sprintf("waiting %d", n)
 		}
 		return ""
 	}
-	t.Fatalf("unknown command %v", words)
-	return ""
+	return render(l.step(w.event(l), nil))
+}
+
+// event is what a line says that happens.
+func (w words) event(l *lane) event {
+	switch w.w[0] {
+	case "id":
+		return event{kind: evID, id: int64(w.num(w.w[1]))}
+	case "take":
+		ev := event{kind: evTake, limit: 1 << 30}
+		if v, ok := w.arg("limit"); ok {
+			ev.limit = w.num(v)
+		}
+		return ev
+	case "answer":
+		ev := event{kind: evAnswer, code: int16(w.num(w.w[1])), offset: -1}
+		ev.class = classify(ev.code)
+		if v, ok := w.arg("at"); ok {
+			ev.offset = int64(w.num(v))
+		}
+		if v, ok := w.arg("bad"); ok {
+			for _, s := range strings.Split(v, ",") {
+				ev.bad = append(ev.bad, int32(w.num(s)))
+			}
+		}
+		return ev
+	case "lost":
+		return event{kind: evAnswer, class: unknown, offset: -1}
+	case "cut":
+		return event{kind: evAnswer, class: unknown, offset: -1, cut: true, alone: true}
+	case "timer":
+		return event{kind: evTimer}
+	case "probe":
+		ev := event{kind: evProbed}
+		if v, ok := w.arg("last"); ok {
+			ev.known, ev.lastSeq, ev.epoch = true, int32(w.num(v)), l.epoch
+		}
+		if v, ok := w.arg("epoch"); ok {
+			ev.epoch = int16(w.num(v))
+		}
+		return ev
+	case "settled":
+		return event{kind: evVerdict, verdict: sink.Settled}
+	case "retry":
+		return event{kind: evVerdict, verdict: sink.Retry}
+	case "failed":
+		return event{kind: evVerdict, verdict: sink.Settled, failed: true}
+	case "halt":
+		return event{kind: evHalt}
+	case "close":
+		return event{kind: evClose}
+	}
+	w.t.Fatalf("unknown command %v", w.w)
+	return event{}
 }
 
 // render prints actions as the scripts have them.

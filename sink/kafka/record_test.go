@@ -157,14 +157,3 @@ func TestLaneIsPure(t *testing.T) {
 		}
 	}
 }
-
-// TestEmptyHeaderKey: the first batch of all, whose header keys are all empty.
-func TestEmptyHeaderKey(t *testing.T) {
-	r := record("orders", 0, 0)
-	r.Headers = []shape.Header{{Key: "", Value: []byte("x")}}
-	w := new(wire)
-	w.build([]*sink.Record{r})
-	if k := w.batch.Records[0].Headers[0].Key; k == nil {
-		t.Error("the key is nil, which Kafka refuses")
-	}
-}

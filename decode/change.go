@@ -54,7 +54,7 @@ type Relation struct {
 	ID           uint32
 	Schema, Name string // the server sends pg_catalog as an empty Schema
 	Columns      []Column
-	// Class is set by the caller once it has been looked up. The decoder only carries it
+	// Class is set by the caller once it has been looked up. The decoder only carries Outbox
 	// over to the next shape of the same OID, while schema and name stay the same.
 	Class Class
 }

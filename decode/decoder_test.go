@@ -207,14 +207,16 @@ func TestClassIsCarriedOver(t *testing.T) {
 	}
 	for _, tc := range []struct {
 		name  string
+		class decode.Class // before
 		after *decode.Relation
 		want  decode.Class
 	}{
-		{"same again", shape(5, "public", "orders", 2), decode.Outbox},
-		{"column added", shape(5, "public", "orders", 3), decode.Outbox},
-		{"renamed", shape(5, "public", "orders_old", 2), decode.Unknown},
-		{"moved to another schema", shape(5, "audit", "orders", 2), decode.Unknown},
-		{"dropped and created anew", shape(6, "public", "orders", 2), decode.Unknown},
+		{"same again", decode.Outbox, shape(5, "public", "orders", 2), decode.Outbox},
+		{"column added", decode.Outbox, shape(5, "public", "orders", 3), decode.Outbox},
+		{"renamed", decode.Outbox, shape(5, "public", "orders_old", 2), decode.Unknown},
+		{"moved to another schema", decode.Outbox, shape(5, "audit", "orders", 2), decode.Unknown},
+		{"dropped and created anew", decode.Outbox, shape(6, "public", "orders", 2), decode.Unknown},
+		{"foreign, and perhaps attached to the outbox since", decode.Foreign, shape(5, "public", "orders", 2), decode.Unknown},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			d := decode.New()
@@ -222,12 +224,12 @@ func TestClassIsCarriedOver(t *testing.T) {
 			if first.Row.Rel.Class != decode.Unknown {
 				t.Fatalf("a new relation is of class %d", first.Row.Rel.Class)
 			}
-			first.Row.Rel.Class = decode.Outbox
+			first.Row.Rel.Class = tc.class
 			next := feed(t, d, data(relation(tc.after)), data(insert(tc.after.ID, cells(len(tc.after.Columns))...)))[1]
 			if next.Row.Rel.Class != tc.want {
 				t.Errorf("class %d, want %d", next.Row.Rel.Class, tc.want)
 			}
-			if first.Row.Rel.Class != decode.Outbox {
+			if first.Row.Rel.Class != tc.class {
 				t.Error("the shape before it has lost its class")
 			}
 		})

@@ -32,7 +32,7 @@ var record = flag.String("record", "", "run the recordings on servers of these m
 // versions that testdata doesn't have (14, 16, 17) nothing is kept, only checked.
 func TestRecord(t *testing.T) {
 	if *record == "" {
-		t.Skip("runs the recordings on real servers only with -record 15,18")
+		return // a command rather than a test, see above
 	}
 	for _, major := range strings.Split(*record, ",") {
 		version := "pg" + major

@@ -34,8 +34,10 @@ func (d *Decoder) relation(r *reader) {
 	if r.bad {
 		return
 	}
-	if old := d.relations[rel.ID]; old != nil && old.Schema == rel.Schema && old.Name == rel.Name {
-		rel.Class = old.Class
+	// Only an outbox stays one. What was foreign may have become a partition of the outbox by now
+	// (ATTACH PARTITION announces the relation anew), so it is looked up again.
+	if old := d.relations[rel.ID]; old != nil && old.Schema == rel.Schema && old.Name == rel.Name && old.Class == Outbox {
+		rel.Class = Outbox
 	}
 	d.relations[rel.ID] = rel
 }

@@ -232,14 +232,14 @@ func (s *script) play() {
 	}
 }
 
-// carried is the class that a shape must have: its own, or that of the one before it of the same
-// OID and names.
+// carried is the class that a shape must have: its own, or Outbox after an outbox of the same OID
+// and names.
 func (s *script) carried(rel *decode.Relation) decode.Class {
 	if class, ok := s.class[rel]; ok {
 		return class
 	}
-	if p := s.prior[rel]; p != nil && p.Schema == rel.Schema && p.Name == rel.Name {
-		return s.carried(p)
+	if p := s.prior[rel]; p != nil && p.Schema == rel.Schema && p.Name == rel.Name && s.carried(p) == decode.Outbox {
+		return decode.Outbox
 	}
 	return decode.Unknown
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"runtime/debug"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -37,16 +38,18 @@ const (
 // runRelay builds the stages from the configuration and runs them until ctx ends.
 func runRelay(ctx context.Context, cfg config.Config, exitOnHalt bool, log zerolog.Logger) error {
 	limitMemory(cfg.Kafka.BufferBytes)
-	rows := buildStore(cfg)
+	d := &dsn{cfg: cfg.Postgres}
+	rows := buildStore(cfg, d)
 	var r *relay.Relay
 	server := admin.New(admin.Config{Listen: cfg.Admin.Listen, Log: log, Status: func() relay.Status { return r.Status() }})
+	drainLeft := func() time.Duration { return r.DrainLeft() }
 	k := &kafkaSink{}
 	pinner := buildPinner(cfg, rows, k, log)
 	outbox := buildOutbox(cfg, rows)
 	r = relay.New(relay.Config{
 		Slot:        cfg.Slot.Name,
 		Publication: cfg.Publication,
-		Origins:     &relay.Opener{Wal: walConfig(cfg, log), Rows: rows, Slot: cfg.Slot.Name, Publication: cfg.Publication, Outbox: outbox, Log: log},
+		Origins:     &relay.Opener{Wal: walConfig(cfg, d, drainLeft, log), Rows: rows, Slot: cfg.Slot.Name, Publication: cfg.Publication, Outbox: outbox, Log: log},
 		Store:       rows,
 		Catalog:     outbox,
 		Contracts:   pinner,
@@ -78,32 +81,50 @@ func limitMemory(buffer int64) {
 	}
 }
 
+// dsn gives connection strings, each with the password of the moment.
+type dsn struct {
+	cfg config.Postgres
+	had atomic.Bool // a password was had once
+}
+
+// get returns the connection string. A password that can't be had ends a relay at its start; later it is
+// tried again, since a file may be caught while it is replaced.
+func (d *dsn) get(ctx context.Context) (string, error) {
+	s, err := d.cfg.ConnString(ctx)
+	if err == nil {
+		d.had.Store(true)
+	} else if d.had.Load() {
+		return "", errors.New(err.Error()) // without the exit code of the cause
+	}
+	return s, err
+}
+
 // buildStore prepares the connection for the relay's own tables. Nothing is connected yet.
-func buildStore(cfg config.Config) *checkpoint.Store {
+func buildStore(cfg config.Config, d *dsn) *checkpoint.Store {
 	return checkpoint.NewStore(checkpoint.StoreConfig{
 		Config: func(ctx context.Context) (*pgx.ConnConfig, error) {
-			dsn, err := cfg.Postgres.ConnString(ctx)
+			s, err := d.get(ctx)
 			if err != nil {
 				return nil, err
 			}
-			return pgx.ParseConfig(dsn)
+			return pgx.ParseConfig(s)
 		},
 		Schema: cfg.Postgres.Schema, Slot: cfg.Slot.Name, Owner: checkpoint.NewOwner(),
 	})
 }
 
-// walConfig gives the settings of a replication connection, with the password of the moment.
-func walConfig(cfg config.Config, log zerolog.Logger) func(context.Context) (wal.Config, error) {
+// walConfig gives the settings of a replication connection. drain is how long its stop may take.
+func walConfig(cfg config.Config, d *dsn, drain func() time.Duration, log zerolog.Logger) func(context.Context) (wal.Config, error) {
 	return func(ctx context.Context) (wal.Config, error) {
-		dsn, err := cfg.Postgres.ConnString(ctx)
+		s, err := d.get(ctx)
 		if err != nil {
 			return wal.Config{}, err
 		}
-		conn, err := pgconn.ParseConfig(dsn)
+		conn, err := pgconn.ParseConfig(s)
 		if err != nil {
 			return wal.Config{}, err
 		}
-		return wal.Config{Conn: conn, Slot: cfg.Slot.Name, Publication: cfg.Publication, Log: log}, nil
+		return wal.Config{Conn: conn, Slot: cfg.Slot.Name, Publication: cfg.Publication, Drain: drain, Log: log}, nil
 	}
 }
 
@@ -169,13 +190,36 @@ func (k *kafkaSink) open(ctx context.Context, cfg config.Config, h sink.Handler,
 	return k.Sink, err
 }
 
+const (
+	// missingTries is how often a topic must be missing before it is: brokers learn of a new topic
+	// one after the other.
+	missingTries = 4
+	missingPause = 300 * time.Millisecond
+)
+
 // partitions asks Kafka how many partitions a topic has. A topic that isn't there, or that we may
-// not use, ends a relay at its start.
+// not use, is a *relay.ContractError.
 func (k *kafkaSink) partitions(ctx context.Context, topic string) (int32, error) {
-	info, err := k.Topic(ctx, topic)
-	var te *kafka.TopicError
-	if errors.As(err, &te) || errors.Is(err, kafka.ErrAuthentication) {
-		return 0, &relay.ContractError{Topic: topic, Reason: err.Error(), Remedy: "create the topic, or correct topic.name, kafka.brokers or the rights"}
+	for try := 1; ; try++ {
+		info, err := k.Topic(ctx, topic)
+		var te *kafka.TopicError
+		switch {
+		case errors.Is(err, kafka.ErrTopicMissing) && try < missingTries:
+		case errors.As(err, &te):
+			reason := te.Err.Error()
+			if te.Message != "" {
+				reason += ": " + te.Message
+			}
+			return 0, &relay.ContractError{Topic: topic, Reason: reason, Remedy: "create the topic, or correct topic.name, kafka.brokers or the user's rights"}
+		case errors.Is(err, kafka.ErrAuthentication):
+			return 0, &relay.ContractError{Topic: topic, Reason: err.Error(), Remedy: "correct kafka.sasl or kafka.tls"}
+		default:
+			return info.Partitions, err
+		}
+		select {
+		case <-ctx.Done():
+			return 0, context.Cause(ctx)
+		case <-time.After(missingPause):
+		}
 	}
-	return info.Partitions, err
 }

@@ -44,6 +44,8 @@ type Origins interface {
 type Store interface {
 	// Take makes this relay the owner of the slot's row and returns the stored position.
 	Take(ctx context.Context) (wal.LSN, error)
+	// CheckOwner reads whether this relay still owns the row; checkpoint.ErrOwnerLost when not.
+	CheckOwner(ctx context.Context) error
 	// Save raises the stored position; checkpoint.ErrOwnerLost when the row has another owner.
 	Save(ctx context.Context, stored wal.LSN) error
 }
@@ -112,8 +114,11 @@ const (
 	// checkFirst is how long the first session waits for the answer of Check, so that a relay that
 	// can't work makes no slot; an outage of Kafka must not keep it from the slot for longer.
 	checkFirst = 3 * time.Second
+	// askEvery is how often the row's owner is looked at. Postgres' shutdown waits for us at most that
+	// long.
+	askEvery = 2 * time.Second
 	// standbyEvery is how often a slot that another relay holds is tried again.
 	standbyEvery = 3 * time.Second
-	// finalStatus is the least time a stop leaves for the final status to be drained.
+	// finalStatus bounds what a stop or a session's end waits for where waiting is a courtesy.
 	finalStatus = 2 * time.Second
 )

@@ -37,6 +37,9 @@ type UnackedError struct {
 
 func (e *UnackedError) Error() string {
 	s := fmt.Sprintf("stopped with %d events that will repeat, from %s on", e.Events, e.From)
+	if e.Events == 0 {
+		s = fmt.Sprintf("stopped within a transaction, at %s; no event will repeat", e.From)
+	}
 	if e.Cause != nil {
 		s += ": " + e.Cause.Error()
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cdc-relay/cdc-relay/checkpoint"
@@ -96,6 +97,8 @@ func (s *source) Start(_ context.Context, start wal.LSN) error { s.started = sta
 func (s *source) Received() wal.LSN                            { return 0 }
 func (s *source) Close() error                                 { s.mu.Lock(); defer s.mu.Unlock(); s.closed = true; return nil }
 
+func (s *source) isClosed() bool { s.mu.Lock(); defer s.mu.Unlock(); return s.closed }
+
 func (s *source) Run(ctx context.Context, st wal.Stored, out chan<- *wal.Batch) error {
 	defer close(out)
 	for _, f := range s.frames {
@@ -146,7 +149,29 @@ type store struct {
 	fail   error
 }
 
-func (s *store) Take(context.Context) (wal.LSN, error) { return s.at(), nil }
+func (s *store) Take(context.Context) (wal.LSN, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.lost {
+		return 0, checkpoint.ErrOwnerLost
+	}
+	return s.stored, nil
+}
+
+// failWith makes every statement fail, or work again.
+func (s *store) failWith(err error) { s.mu.Lock(); defer s.mu.Unlock(); s.fail = err }
+
+// lose gives the row to another relay, or back. A relay without the row can't take it.
+func (s *store) lose(lost bool) { s.mu.Lock(); defer s.mu.Unlock(); s.lost = lost }
+
+func (s *store) CheckOwner(context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.lost {
+		return checkpoint.ErrOwnerLost
+	}
+	return s.fail
+}
 
 func (s *store) at() wal.LSN { s.mu.Lock(); defer s.mu.Unlock(); return s.stored }
 
@@ -167,6 +192,9 @@ func (s *store) Save(_ context.Context, l wal.LSN) error {
 	return nil
 }
 
+// writes is how often the position was written.
+func (s *store) writes() int { s.mu.Lock(); defer s.mu.Unlock(); return len(s.saves) }
+
 // tables knows relations by name; what it doesn't know does not exist.
 type tables map[string]decode.Class
 
@@ -175,9 +203,15 @@ func (c tables) Classify(_ context.Context, _ uint32, schema, name string) (deco
 }
 
 // contracts pins twelve partitions for every topic.
-type contracts struct{ pins []string }
+type contracts struct {
+	pins  []string
+	unfit atomic.Pointer[ContractError] // answered in place of a contract
+}
 
 func (c *contracts) Pin(_ context.Context, topic string) (shard.Contracts, error) {
+	if err := c.unfit.Load(); err != nil {
+		return nil, err
+	}
 	c.pins = append(c.pins, topic)
 	return shard.Contracts{{Topic: topic, No: 1, Lineage: 1, PartitionCount: 12, Hash: shard.SHA256}}, nil
 }

@@ -143,3 +143,68 @@ func TestForeignRowsAreSteppedOverAndUnknownOnesAreNot(t *testing.T) {
 		}
 	})
 }
+
+func TestStopIsNotHeldUpByARefusedRecord(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := rig(t, nil, &source{frames: script(begin(20), outbox, insert(1, order("1", "a")), commit(20, 28))})
+		b.Relay.cfg.Sink = holding(b, func() { b.recorder.Refuse(wal.Position{Lineage: 1, Commit: 20}, errors.New("too large")) })
+		b.run(t)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		began := time.Now()
+		var left *UnackedError
+		if err := b.end(); !errors.As(err, &left) || left.Events != 1 {
+			t.Errorf("stop: %v, want one event that will repeat", err)
+		}
+		if d := time.Since(began); d > 2*finalStatus {
+			t.Errorf("the stop took %s, and waiting mends nothing", d)
+		}
+	})
+}
+
+// TestGateOpensWhileAnotherRelayHoldsTheSlot: the record that halted may be acknowledged when this
+// relay has no session, and with that the halt is over.
+func TestGateOpensWhileAnotherRelayHoldsTheSlot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		refused := wal.Position{Lineage: 1, Commit: 20}
+		b := rig(t, nil, &source{frames: script(begin(20), outbox, insert(1, order("1", "a")), commit(20, 28))},
+			&source{frames: script(begin(20), outbox, insert(1, order("1", "a")), commit(20, 28), begin(30), insert(1, order("2", "a")), commit(30, 38))})
+		b.Relay.cfg.Sink = holding(b, func() { b.recorder.Refuse(refused, errors.New("too large")) })
+		b.run(t)
+		b.store.lose(true)
+		time.Sleep(20 * time.Second)
+		b.recorder.Refuse(refused, nil)
+		time.Sleep(2 * haltRetry)
+		b.store.lose(false)
+		time.Sleep(haltRetry)
+		synctest.Wait()
+		if s := b.Status(); s.Phase != PhaseStreaming || b.store.at() != 38 {
+			t.Errorf("status %+v, stored %s: want it to stream again, up to 0/26", s, b.store.at())
+		}
+		if err := b.end(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestTopicThatDoesNotFitLaterHalts: what ends a relay at its start holds it where it is at work.
+func TestTopicThatDoesNotFitLaterHalts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := rig(t, nil, &source{frames: script(begin(20), outbox, insert(1, order("1", "a")), commit(20, 28))})
+		b.contracts.unfit.Store(&ContractError{Topic: "orders", Reason: "it is gone"})
+		b.run(t)
+		time.Sleep(10 * time.Second)
+		if s := b.Status(); s.Phase != PhaseHalted {
+			t.Errorf("status %+v, want halted", s)
+		}
+		b.contracts.unfit.Store(nil)
+		time.Sleep(haltRetry)
+		synctest.Wait()
+		if n := b.published(); n != 1 {
+			t.Errorf("published %d events after the topic was there again, want 1", n)
+		}
+		if err := b.end(); err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -11,8 +11,8 @@ import (
 )
 
 // handler is what the sink reports to. It outlives sessions, as the sink does; acks go to the
-// tracker of the session that produced them, since a session ends only when nothing of
-// it is in flight.
+// tracker of the session that produced them, since the next one begins to publish only when
+// nothing of it is in flight.
 type handler struct {
 	gate *gate
 	ev   *Events
@@ -32,10 +32,10 @@ func newHandler(g *gate, ev *Events, now func() time.Time) *handler {
 // Acked counts records as published. Runs of records with one ticket are counted together, so
 // that a batch takes the tracker's lock once per transaction.
 func (h *handler) Acked(rs []*sink.Record) {
-	t := h.tracker.Load()
-	if len(rs) == 0 || t == nil {
+	if len(rs) == 0 {
 		return
 	}
+	t := h.tracker.Load() // nil after the slot was lost to another relay, whose matter the acks are
 	halted := h.gate.isShut.Load()
 	oldest := rs[0].CommitTime
 	for i := 0; i < len(rs); {
@@ -51,7 +51,9 @@ func (h *handler) Acked(rs []*sink.Record) {
 				h.gate.open(rs[i].Position)
 			}
 		}
-		t.Ack(ticket, n, bytes)
+		if t != nil {
+			t.Ack(ticket, n, bytes)
+		}
 	}
 	h.published.Add(uint64(len(rs)))
 	if h.ev.Published != nil {

@@ -236,14 +236,9 @@ func (p *pump) contract(ctx context.Context, r *sink.Record) error {
 		return nil
 	}
 	if !p.pinned[r.Topic] {
-		cs, err := retry(ctx, "pin the contract of topic "+r.Topic, p.warn, func() (shard.Contracts, error) {
-			return p.cfg.Contracts.Pin(ctx, r.Topic)
-		})
-		if err != nil {
+		if err := p.pin(ctx, r); err != nil {
 			return err
 		}
-		p.contracts = append(p.contracts, cs...)
-		p.pinned[r.Topic] = true
 	}
 	terms, ok := p.contracts.At(r.Topic, r.Position.Lineage, r.Position.Commit)
 	if !ok {
@@ -251,6 +246,28 @@ func (p *pump) contract(ctx context.Context, r *sink.Record) error {
 	}
 	p.terms = terms
 	return nil
+}
+
+// pin asks for the contracts of the record's topic. A topic or a contract that doesn't fit ends a
+// relay at its start; one that is at work holds everything back instead, since it may be the metadata
+// of a broker that lags, or an operator who is about to mend it.
+func (p *pump) pin(ctx context.Context, r *sink.Record) error {
+	ask := func() error {
+		cs, err := retry(ctx, "pin the contract of topic "+r.Topic, p.warn, func() (shard.Contracts, error) {
+			return p.cfg.Contracts.Pin(ctx, r.Topic)
+		})
+		if err == nil {
+			p.contracts = append(p.contracts, cs...)
+			p.pinned[r.Topic] = true
+		}
+		return err
+	}
+	err := ask()
+	var unfit *ContractError
+	if errors.As(err, &unfit) {
+		return p.halt(ctx, r.Position, err, ask)
+	}
+	return err
 }
 
 // produce counts the record and hands it over, once there is room and nothing halts.

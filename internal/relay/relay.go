@@ -27,6 +27,7 @@ type Relay struct {
 	// unchecked is why Check has no answer yet, nil once it has.
 	unchecked atomic.Pointer[error]
 	stored    storedAt
+	stopBy    atomic.Int64 // when a stop that was asked for must be over, in ns since 1970
 	// storedEvents counts the session's events that the stored position covers.
 	storedEvents atomic.Uint64
 	saves        saves
@@ -66,6 +67,7 @@ func (r *Relay) Run(ctx context.Context) error {
 	defer r.end(nil)
 	defer context.AfterFunc(ctx, func() {
 		r.enter(PhaseStopping, "stopping")
+		r.stopBy.Store(r.cfg.Now().Add(r.cfg.Drain).UnixNano())
 		drain := time.AfterFunc(r.cfg.Drain, func() { r.end(errDrain) })
 		context.AfterFunc(r.hard, func() { drain.Stop() })
 	})()
@@ -74,13 +76,22 @@ func (r *Relay) Run(ctx context.Context) error {
 		return fmt.Errorf("open the sink: %w", err)
 	}
 	r.sink = s
-	r.check(ctx)
+	defer r.check(ctx)()
 	return r.close(ctx, r.supervise(ctx))
 }
 
+// DrainLeft is what is left of the time that a stop may take; 0 before one was asked for.
+func (r *Relay) DrainLeft() time.Duration {
+	by := r.stopBy.Load()
+	if by == 0 {
+		return 0
+	}
+	return time.Unix(0, by).Sub(r.cfg.Now())
+}
+
 // check asks whether Kafka fits the configuration. It goes on in the background when there is no
-// answer soon.
-func (r *Relay) check(ctx context.Context) {
+// answer soon; leave ends that.
+func (r *Relay) check(ctx context.Context) (leave func()) {
 	asking, cancel := context.WithCancel(r.hard)
 	context.AfterFunc(ctx, cancel)
 	done := make(chan struct{})
@@ -104,6 +115,10 @@ func (r *Relay) check(ctx context.Context) {
 	select {
 	case <-done:
 	case <-time.After(checkFirst):
+	}
+	return func() {
+		cancel()
+		<-done
 	}
 }
 
@@ -130,8 +145,9 @@ func (r *Relay) supervise(ctx context.Context) error {
 		if standby(err) {
 			pause = standbyEvery
 			r.enter(PhaseStandby, err.Error())
-			// What is left is the other relay's to publish now.
-			r.handler.tracker.Store(nil)
+			if errors.Is(err, checkpoint.ErrOwnerLost) {
+				r.handler.tracker.Store(nil) // what is left is the other relay's to publish
+			}
 		} else {
 			r.enter(PhaseWaiting, err.Error())
 			if r.cfg.Events.Reconnect != nil {
@@ -171,12 +187,14 @@ func (r *Relay) close(ctx context.Context, err error) error {
 		}
 		return err
 	}
-	err = errors.Join(err, cerr)
 	n := r.left(unsettled)
 	if n > 0 || errors.Is(err, errDrain) || errors.Is(err, errHalted) {
-		return &UnackedError{Events: n, From: r.stored.Stored(), Cause: err}
+		return &UnackedError{Events: n, From: r.stored.Stored(), Cause: errors.Join(err, cerr)}
 	}
-	return err
+	if err != nil { // Postgres was away, and nothing that it should know was left to say
+		r.cfg.Log.Warn().Err(err).Msg("stopped without Postgres; no event was left and none will repeat")
+	}
+	return cerr
 }
 
 // left is the number of events that were handed to the sink and lie past the stored position.

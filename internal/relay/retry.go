@@ -9,6 +9,8 @@ import (
 
 	"github.com/cenkalti/backoff/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/cdc-relay/cdc-relay/wal"
 )
 
 // coder is an error that knows the exit code it ends the process with. Such an error is
@@ -26,8 +28,13 @@ func (e refusedError) ExitCode() int { return 2 }
 // trying again may help.
 func final(err error) error {
 	var c coder
-	if errors.As(err, &c) {
+	switch {
+	case errors.As(err, &c):
 		return err
+	case errors.Is(err, wal.ErrPublicationMissing):
+		return refusedError{err}
+	case errors.Is(err, wal.ErrSlotMissing), errors.Is(err, wal.ErrSlotLost):
+		return nil // the next decision on where to start says what that means
 	}
 	var pg *pgconn.PgError
 	if !errors.As(err, &pg) {

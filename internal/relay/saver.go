@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"syscall"
 	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/cdc-relay/cdc-relay/checkpoint"
 	"github.com/cdc-relay/cdc-relay/wal"
@@ -17,7 +20,8 @@ type saves struct {
 	at      wal.LSN   // the confirmed position when it last moved
 	failing time.Time // since when it fails; zero while it works
 	failure error
-	moved   time.Time // when the confirmed position last moved, or was last found complete
+	acked   uint64    // events acknowledged at that time
+	moved   time.Time // when the confirmed position or the acks last moved, or all was found complete
 }
 
 // keepSaving stores the confirmed position as it moves, until ctx ends. It returns an error only
@@ -26,6 +30,7 @@ func (r *Relay) keepSaving(ctx context.Context, t *checkpoint.Tracker) error {
 	tick := time.NewTicker(saveLook)
 	defer tick.Stop()
 	var wrote time.Time
+	asked := r.cfg.Now()
 	for {
 		select {
 		case <-ctx.Done():
@@ -35,6 +40,12 @@ func (r *Relay) keepSaving(ctx context.Context, t *checkpoint.Tracker) error {
 		confirmed, events := t.Progress()
 		r.noteProgress(t, confirmed)
 		now := r.cfg.Now()
+		if now.Sub(asked) >= askEvery {
+			asked = now
+			if err := r.askOwner(ctx); err != nil {
+				return err
+			}
+		}
 		if now.Sub(wrote) < saveEvery || !checkpoint.DueToSave(r.stored.Stored(), confirmed, events > r.storedEvents.Load()) {
 			continue
 		}
@@ -42,10 +53,34 @@ func (r *Relay) keepSaving(ctx context.Context, t *checkpoint.Tracker) error {
 		writing, cancel := context.WithTimeout(ctx, saveTimeout)
 		err := r.save(writing, t)
 		cancel()
-		if errors.Is(err, checkpoint.ErrOwnerLost) {
+		if endsSession(err) {
 			return err
 		}
 	}
+}
+
+// askOwner looks whether the row is still ours, and whether Postgres still takes connections: at a
+// shutdown or a switchover it cuts SQL first and then waits for the walsender, which waits for us.
+func (r *Relay) askOwner(ctx context.Context) error {
+	asking, cancel := context.WithTimeout(ctx, saveTimeout)
+	defer cancel()
+	if err := r.cfg.Store.CheckOwner(asking); endsSession(err) {
+		return err
+	}
+	return nil
+}
+
+// endsSession says whether an error of the row's connection means that this session is over: another
+// relay owns the slot, or the server is going away. Any other is a matter of that connection alone.
+func endsSession(err error) bool {
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) {
+		switch pg.Code {
+		case "57P01", "57P02", "57P03": // admin_shutdown, crash_shutdown, cannot_connect_now
+			return true
+		}
+	}
+	return errors.Is(err, checkpoint.ErrOwnerLost) || errors.Is(err, syscall.ECONNREFUSED)
 }
 
 // save stores the confirmed position durably and lets wal confirm it to Postgres, in this order.
@@ -90,7 +125,7 @@ func (r *Relay) noteProgress(t *checkpoint.Tracker, confirmed wal.LSN) {
 	s := &r.saves
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if confirmed > s.at || n == 0 {
-		s.at, s.moved = confirmed, r.cfg.Now()
+	if acked := r.handler.published.Load(); confirmed > s.at || acked > s.acked || n == 0 {
+		s.at, s.acked, s.moved = confirmed, acked, r.cfg.Now()
 	}
 }

@@ -45,6 +45,11 @@ func (r *Relay) session(ctx context.Context) error {
 	}()
 
 	tracker, err := r.pump(ctx, work, origin, batches, fail)
+	if err != nil && ctx.Err() == nil {
+		// The server first: it may be waiting for us to leave, to stop or to switch over.
+		stopStream()
+		drainBatches(batches)
+	}
 	if tracker != nil {
 		if serr := r.settle(ctx, tracker, err); err == nil {
 			err = serr
@@ -98,8 +103,15 @@ func (r *Relay) leave(src Source) {
 func (r *Relay) pump(ctx, work context.Context, origin Origin, in <-chan *wal.Batch, fail context.CancelCauseFunc) (*checkpoint.Tracker, error) {
 	// What an earlier session left in flight is settled first: its order comes before what is
 	// read now, and its acks belong to its own tracker. The slot is held meanwhile.
-	if err := r.flush(ctx, work); err != nil {
-		return nil, err
+	if err := r.flush(work); err != nil {
+		if work.Err() != nil {
+			return nil, err
+		}
+		// A topic can't be gone on with. The slot is held, as with any halt.
+		err = r.gate.shutAndTry(work, ctx.Done(), wal.Position{}, err, func() error { return r.flush(work) })
+		if err != nil {
+			return nil, err
+		}
 	}
 	tracker := checkpoint.NewTracker(origin.Start, r.cfg.Limits)
 	r.handler.tracker.Store(tracker)
@@ -126,9 +138,8 @@ func (r *Relay) pump(ctx, work context.Context, origin Origin, in <-chan *wal.Ba
 	return tracker, err
 }
 
-// flush waits for what is in flight: until it is settled, the session fails, or a stop that has no
-// session to finish comes.
-func (r *Relay) flush(ctx, work context.Context) error {
+// flush waits until what is in flight is settled, or work ends.
+func (r *Relay) flush(work context.Context) error {
 	if err := r.sink.Flush(work); err != nil {
 		if cause := context.Cause(work); cause != nil {
 			return cause
@@ -142,10 +153,13 @@ func (r *Relay) flush(ctx, work context.Context) error {
 func (r *Relay) settle(ctx context.Context, tracker *checkpoint.Tracker, failed error) error {
 	waiting, cancel := context.WithCancel(r.hard)
 	defer cancel()
-	if failed != nil && ctx.Err() == nil {
+	switch {
+	case r.gate.isShut.Load(): // only an operator settles that
+		defer time.AfterFunc(finalStatus, cancel).Stop()
+	case failed != nil && ctx.Err() == nil:
 		defer time.AfterFunc(settleWait, cancel).Stop()
 	}
-	err := r.flush(ctx, waiting)
+	err := r.flush(waiting)
 	storing, cancelStore := context.WithTimeout(context.WithoutCancel(ctx), saveTimeout)
 	defer cancelStore()
 	if serr := r.save(storing, tracker); serr != nil && err == nil {

@@ -42,7 +42,7 @@ func (r *Relay) judge(s *Status, h *handler) {
 	switch {
 	case s.Phase == PhaseStandby:
 		s.Ready = true // able to take over, which is all that a standby promises
-	case s.Phase == PhaseStreaming && halt != nil:
+	case s.Phase != PhaseStopping && halt != nil:
 		s.Phase, s.Reason = PhaseHalted, halt.Error()
 	case s.Phase != PhaseStreaming:
 	case unchecked != nil:

@@ -136,3 +136,50 @@ func TestBusyDatabaseIdleOutbox(t *testing.T) {
 	l.WaitStored(end - 256<<10)
 	lab.UntilSQL(t, l, "select pg_wal_lsn_diff(pg_current_wal_lsn(), confirmed_flush_lsn) < 1048576 from pg_replication_slots", "true")
 }
+
+// TestPostgresStopsWhileTheRelayIsConnected: a fast shutdown cuts SQL first, then waits until the
+// walsender's client has confirmed everything, which it can't store any more. A relay that stays
+// holds up a shutdown, and a switchover, for ever.
+func TestPostgresStopsWhileTheRelayIsConnected(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		freeze bool // the broker, with events in flight
+	}{{"idle", false}, {"with events in flight", true}} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			pg := envtest.OwnPostgres(t, devenv.PostgresOptions{})
+			kafka := envtest.OwnKafka(t, devenv.KafkaOptions{})
+			l := lab.New(t, pg, kafka.Brokers())
+			relay := l.Start()
+			relay.WaitReady()
+			l.Insert(10, "a")
+			l.Settle()
+			if c.freeze {
+				if err := kafka.Freeze(); err != nil {
+					t.Fatal(err)
+				}
+				l.Insert(100, "a")
+			}
+			began := time.Now()
+			if err := pg.Stop(t.Context(), devenv.Fast); err != nil {
+				t.Fatal(err)
+			}
+			if d := time.Since(began); d > 10*time.Second {
+				t.Errorf("the shutdown took %s", d)
+			}
+			if c.freeze {
+				if err := kafka.Thaw(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := pg.Start(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			relay.WaitReady()
+			l.Settle()
+			if r := l.Verdict(); !r.Clean() {
+				t.Errorf("after the restart:\n%s", r)
+			}
+		})
+	}
+}

@@ -7,9 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rs/zerolog"
-
 	"github.com/IBM/sarama"
+	"github.com/rs/zerolog"
 
 	"github.com/cdc-relay/cdc-relay/decode/shape"
 	"github.com/cdc-relay/cdc-relay/internal/devenv/envtest"
@@ -42,10 +41,7 @@ func typical(topic string, partition int32, n int) *sink.Record {
 }
 
 // nobody is a Handler that only counts.
-type nobody struct {
-	acked int
-	room  chan int
-}
+type nobody struct{ room chan int }
 
 func (h *nobody) Acked(rs []*sink.Record) { h.room <- len(rs) }
 func (h *nobody) Reject(context.Context, *sink.Record, error) (sink.Verdict, error) {

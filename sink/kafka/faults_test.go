@@ -136,7 +136,7 @@ func (c *netConn) Write(p []byte) (int, error) {
 		return c.Conn.Write(p)
 	}
 	if half {
-		c.Conn.Write(p[:len(p)/2])
+		_, _ = c.Conn.Write(p[:len(p)/2])
 	}
 	c.Close()
 	return 0, errors.New("cut by the test")

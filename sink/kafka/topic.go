@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"errors"
 	"sync"
 
 	"github.com/IBM/sarama"
@@ -104,9 +105,7 @@ func (t *topic) dead() error {
 
 // fatal says that err never heals by itself.
 func fatal(err error) bool {
-	switch err.(type) {
-	case *RegressedError, *StuckError:
-		return true
-	}
-	return false
+	var regressed *RegressedError
+	var stuck *StuckError
+	return errors.As(err, &regressed) || errors.As(err, &stuck)
 }

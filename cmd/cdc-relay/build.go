@@ -45,7 +45,7 @@ func runRelay(ctx context.Context, cfg config.Config, exitOnHalt bool, log zerol
 	drainLeft := func() time.Duration { return r.DrainLeft() }
 	k := &kafkaSink{}
 	pinner := buildPinner(cfg, rows, k, log)
-	outbox := buildOutbox(cfg, rows)
+	outbox := buildOutbox(cfg, rows, log)
 	r = relay.New(relay.Config{
 		Slot:        cfg.Slot.Name,
 		Publication: cfg.Publication,
@@ -128,13 +128,14 @@ func walConfig(cfg config.Config, d *dsn, drain func() time.Duration, log zerolo
 	}
 }
 
-func buildOutbox(cfg config.Config, rows *checkpoint.Store) *relay.Outbox {
+func buildOutbox(cfg config.Config, rows *checkpoint.Store, log zerolog.Logger) *relay.Outbox {
 	return &relay.Outbox{
 		DB:          rows,
 		Catalog:     catalog.New(rows, cfg.Postgres.Schema),
 		Publication: cfg.Publication,
 		Tables:      names(cfg.Outbox.Tables),
 		Ignore:      names(cfg.Outbox.IgnoreTables),
+		Log:         log,
 		Shape: shape.Config{
 			Topic:      cfg.Topic.Name,
 			Keys:       shape.KeysMode(cfg.Outbox.Keys),

@@ -224,7 +224,7 @@ func TestUnacknowledgedLeft(t *testing.T) {
 	s.exec(insert)
 	p.until(address, "/metrics", func(_ int, body string) bool { return strings.Contains(body, "cdc_relay_inflight_events 1\n") })
 	p.signal(syscall.SIGTERM)
-	if code := p.end(); code != 1 || !strings.Contains(p.log.text(), "cdc-relay: stopped with 1 events that will repeat") {
+	if code := p.end(); code != 1 || !strings.Contains(p.log.text(), "cdc-relay: stopped; at most 1 events from ") {
 		t.Errorf("exit code %d:\n%s", code, p.log.text())
 	}
 }

@@ -98,32 +98,34 @@ type Classifier struct {
 	Catalog     *Catalog
 	Publication string
 	Outbox      Name
+	// OID is the outbox's, by which it is known also while it had another name. 0: not known.
+	OID uint32
 }
 
 // Classify looks a relation up that came in the stream under this OID and name.
 //
-// It is the Outbox when it had the outbox's name then, is the outbox now, or is a partition of
-// it. It is Foreign when the publication holds it, or what it is a partition of, or its partitions
-// (publish_via_partition_root may have been changed since): that explains why its rows came. Else it is Unknown: it has been dropped, or left the publication.
-// It may then have been a partition of the outbox that was detached since, so its rows must not
-// be stepped over.
+// It is the Outbox when it had the outbox's name then, is the outbox by OID or by name now, or is a
+// partition of it. It is Foreign when the publication holds it, or what it is a partition of, or its
+// partitions (publish_via_partition_root may have been changed since): that explains why its rows
+// came. Else it is Unknown: it has been dropped, or left the publication. It may then have been a
+// partition of the outbox that was detached since, so its rows must not be stepped over.
 func (c *Classifier) Classify(ctx context.Context, id uint32, schema, name string) (decode.Class, error) {
-	if schema == c.Outbox.Schema && name == c.Outbox.Table {
+	if schema == c.Outbox.Schema && name == c.Outbox.Table || c.OID != 0 && id == c.OID {
 		return decode.Outbox, nil
 	}
 	var outbox, published bool
 	err := c.Catalog.db.Do(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		return conn.QueryRow(ctx, `
 			with tree as (
-				select n.nspname, c.relname, below
+				select c.oid, n.nspname, c.relname, below
 				from (
 					select $1::oid as relid, false as below
 					union all select relid, false from pg_partition_ancestors($1::oid::regclass)
 					union all select relid, true from pg_partition_tree($1::oid::regclass)
 				) t join pg_class c on c.oid = t.relid join pg_namespace n on n.oid = c.relnamespace)
-			select exists (select from tree where nspname = $2 and relname = $3 and not below),
+			select exists (select from tree where (nspname = $2 and relname = $3 or oid = $5) and not below),
 				exists (select from tree join pg_publication_tables p on p.pubname = $4 and p.schemaname = tree.nspname and p.tablename = tree.relname)`,
-			id, c.Outbox.Schema, c.Outbox.Table, c.Publication).Scan(&outbox, &published)
+			id, c.Outbox.Schema, c.Outbox.Table, c.Publication, c.OID).Scan(&outbox, &published)
 	})
 	switch {
 	case err != nil:

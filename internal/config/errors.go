@@ -25,13 +25,21 @@ func (p *Problem) Error() string {
 	b.WriteString("configuration: ")
 	b.WriteString(p.Key)
 	if p.Value != "" {
-		b.WriteString(" " + strconv.Quote(clip(p.Value)))
+		b.WriteString(" " + strconv.Quote(clip(withoutLogin(p.Value))))
 	}
 	if p.Origin != "" {
 		b.WriteString(" (" + p.Origin + ")")
 	}
 	b.WriteString(": " + p.Cause)
 	return b.String()
+}
+
+// withoutLogin hides what stands before an @: people write logins there, also where none belongs.
+func withoutLogin(s string) string {
+	if at := strings.LastIndexByte(s, '@'); at >= 0 {
+		return mask + s[at:]
+	}
+	return s
 }
 
 // Hint says what to do.

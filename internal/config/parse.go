@@ -137,6 +137,9 @@ func address(s string) error {
 
 // broker checks host:port to connect to.
 func broker(s string) error {
+	if at := strings.LastIndexByte(s, '@'); at >= 0 {
+		return bad("has a user or a password", "write brokers as host:port, and give the login in kafka.sasl")
+	}
 	if strings.Contains(s, "://") {
 		return bad(fmt.Sprintf("%q has a scheme", s), "write brokers as host:port, without scheme")
 	}

@@ -255,3 +255,11 @@ func TestPasswordRotates(t *testing.T) {
 		t.Errorf("got %v, want a *SecretError for a missing file", err)
 	}
 }
+
+// TestLoginOfABrokerIsNotPrinted: people write URLs with a password where none belongs.
+func TestLoginOfABrokerIsNotPrinted(t *testing.T) {
+	_, err := Load(Sources{Environ: []string{"KAFKA_BROKERS=kafka://u:hunter2@h:9092"}})
+	if err == nil || strings.Contains(err.Error(), "hunter2") {
+		t.Errorf("Load: %v, want a refusal without the password", err)
+	}
+}

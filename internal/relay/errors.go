@@ -1,11 +1,16 @@
 package relay
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/cdc-relay/cdc-relay/decode"
 	"github.com/cdc-relay/cdc-relay/wal"
 )
+
+// haltHint is what an operator can do about a halt.
+const haltHint = "where Kafka refuses the record, raise the limit that it names: it is tried again every minute; " +
+	"a row can't be changed any more: docs/GUARANTEES.md, \"An event that can't be published\", tells the way past it"
 
 // HaltError says that the relay gave up because an event can't be published and nothing may
 // pass it.
@@ -22,7 +27,7 @@ func (e *HaltError) Unwrap() error { return e.Cause }
 
 // Hint is what an operator can do.
 func (e *HaltError) Hint() string {
-	return "correct the cause (a limit of the topic, or the row's content in a later event); nothing after this event has been confirmed"
+	return haltHint
 }
 
 // ExitCode is that of a halt under --exit-on-halt.
@@ -36,7 +41,7 @@ type UnackedError struct {
 }
 
 func (e *UnackedError) Error() string {
-	s := fmt.Sprintf("stopped with %d events that will repeat, from %s on", e.Events, e.From)
+	s := fmt.Sprintf("stopped; at most %d events from %s on will repeat", e.Events, e.From)
 	if e.Events == 0 {
 		s = fmt.Sprintf("stopped within a transaction, at %s; no event will repeat", e.From)
 	}
@@ -50,6 +55,9 @@ func (e *UnackedError) Unwrap() error { return e.Cause }
 
 // Hint is what an operator can do.
 func (e *UnackedError) Hint() string {
+	if errors.Is(e.Cause, errHalted) {
+		return haltHint
+	}
 	return "nothing is lost; raise shutdown.drain where Kafka needs longer"
 }
 

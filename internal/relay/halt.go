@@ -44,7 +44,7 @@ func (g *gate) shut(p wal.Position, cause error) {
 	}
 	g.halted[p] = cause
 	g.mu.Unlock()
-	g.log.Error().Err(cause).Stringer("position", p).Msg("halted: an event can't be published and nothing may pass it")
+	g.log.Error().Err(cause).Stringer("position", p).Str("hint", haltHint).Msg("halted: an event can't be published and nothing may pass it")
 	if g.exit {
 		g.fatal(&HaltError{Position: p, Cause: cause})
 	}

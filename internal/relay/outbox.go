@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/rs/zerolog"
 
 	"github.com/cdc-relay/cdc-relay/decode"
 	"github.com/cdc-relay/cdc-relay/decode/shape"
@@ -24,10 +25,11 @@ type Outbox struct {
 	Tables []catalog.Name
 	// Ignore are tables whose rows may be stepped over although they don't exist any more.
 	Ignore []catalog.Name
+	Log    zerolog.Logger
 	// Shape is how its rows become events; the table's name is filled in.
 	Shape shape.Config
 
-	found atomic.Pointer[catalog.Name] // by the last Check
+	found atomic.Pointer[catalog.Table] // by the last Check
 }
 
 // OutboxError says that no published table can be taken for the outbox.
@@ -64,7 +66,14 @@ func (o *Outbox) Check(ctx context.Context) (*shape.Shape, error) {
 	if err != nil {
 		return nil, err
 	}
-	o.found.Store(&table)
+	found, err := p.Table(table)
+	if err != nil {
+		return nil, err
+	}
+	if found.Filter != "" {
+		o.Log.Warn().Str("table", table.String()).Str("filter", found.Filter).Msg("the publication filters the outbox: rows that don't pass are no events")
+	}
+	o.found.Store(&found)
 	return sh, nil
 }
 
@@ -159,7 +168,7 @@ func (o *Outbox) Classify(ctx context.Context, id uint32, schema, name string) (
 	if outbox == nil {
 		return decode.Unknown, errors.New("the outbox has not been looked up yet")
 	}
-	c := catalog.Classifier{Catalog: o.Catalog, Publication: o.Publication, Outbox: *outbox}
+	c := catalog.Classifier{Catalog: o.Catalog, Publication: o.Publication, Outbox: outbox.Name, OID: outbox.OID}
 	return c.Classify(ctx, id, schema, name)
 }
 
@@ -173,7 +182,7 @@ func (o *Outbox) Older(ctx context.Context, snapshot string) (rows int64, exact 
 	if table == nil {
 		return 0, false, errors.New("the outbox has not been looked up yet")
 	}
-	quoted := pgx.Identifier{table.Schema, table.Table}.Sanitize()
+	quoted := pgx.Identifier{table.Name.Schema, table.Name.Table}.Sanitize()
 	count := func(ctx context.Context, conn *pgx.Conn) error {
 		return pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
 			if _, err := tx.Exec(ctx, "set transaction snapshot '"+strings.ReplaceAll(snapshot, "'", "''")+"'"); err != nil {

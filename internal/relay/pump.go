@@ -164,15 +164,12 @@ func (p *pump) row(ctx context.Context, c *decode.Change) error {
 	return p.produce(ctx, r)
 }
 
-// event shapes the row. A row that can never be an event halts: nothing may pass it.
+// event shapes the row. A row that can't be an event halts: nothing may pass it, and to end would only
+// publish what comes before it in its transaction again at each start.
 func (p *pump) event(ctx context.Context, pos wal.Position, c *decode.Change, r *sink.Record) error {
 	var err error
 	if r.Event, err = p.shape.Event(c.Row, pos, c.CommitTime); err == nil {
 		return nil
-	}
-	var rejected *shape.RejectError
-	if !errors.As(err, &rejected) {
-		return err
 	}
 	return p.halt(ctx, pos, err, func() error {
 		var again error

@@ -51,7 +51,7 @@ func New(cfg Config) *Relay {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	r := &Relay{cfg: cfg, phase: PhaseStarting, reason: "starting"}
+	r := &Relay{cfg: cfg, phase: PhaseStarting, reason: "there is no session with Postgres yet"}
 	r.unchecked.Store(&errUnasked)
 	r.hard, r.end = context.WithCancelCause(context.Background())
 	r.gate = newGate(cfg.ExitOnHalt, cfg.Log, r.end)

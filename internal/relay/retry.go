@@ -19,10 +19,14 @@ type coder interface{ ExitCode() int }
 
 // refusedError is an answer of Postgres that no retry changes: a missing object, database or
 // privilege, or a refused login.
-type refusedError struct{ error }
+type refusedError struct {
+	error
+	hint string // empty: what the SQLSTATE suggests
+}
 
 func (e refusedError) Unwrap() error { return e.error }
 func (e refusedError) ExitCode() int { return 2 }
+func (e refusedError) Hint() string  { return e.hint }
 
 // final returns err as an error with an exit code where it must end the relay, and nil where
 // trying again may help.
@@ -32,7 +36,7 @@ func final(err error) error {
 	case errors.As(err, &c):
 		return err
 	case errors.Is(err, wal.ErrPublicationMissing):
-		return refusedError{err}
+		return refusedError{err, "name a publication that existed then, or give the slot up and publish the gap from the table"}
 	case errors.Is(err, wal.ErrSlotMissing), errors.Is(err, wal.ErrSlotLost):
 		return nil // the next decision on where to start says what that means
 	}
@@ -44,7 +48,7 @@ func final(err error) error {
 	// 42 syntax error or access rule violation (missing objects and privileges among them).
 	for _, class := range []string{"28", "3D", "3F", "42"} {
 		if strings.HasPrefix(pg.Code, class) {
-			return refusedError{err}
+			return refusedError{error: err}
 		}
 	}
 	return nil

@@ -3,7 +3,6 @@ package relay
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"syscall"
 	"time"
@@ -90,7 +89,7 @@ func (r *Relay) save(ctx context.Context, t *checkpoint.Tracker) error {
 		err := r.cfg.Store.Save(ctx, confirmed)
 		r.noteSave(err)
 		if err != nil {
-			return fmt.Errorf("store position %s of slot %q: %w", confirmed, r.cfg.Slot, err)
+			return err
 		}
 		r.stored.set(confirmed)
 		if r.cfg.Events.CheckpointWrite != nil {

@@ -151,13 +151,12 @@ func (r *Relay) flush(work context.Context) error {
 
 // settle waits for the acks of what the session produced and stores the position they allow.
 func (r *Relay) settle(ctx context.Context, tracker *checkpoint.Tracker, failed error) error {
-	waiting, cancel := context.WithCancel(r.hard)
-	defer cancel()
-	switch {
-	case r.gate.isShut.Load(): // only an operator settles that
-		defer time.AfterFunc(finalStatus, cancel).Stop()
-	case failed != nil && ctx.Err() == nil:
-		defer time.AfterFunc(settleWait, cancel).Stop()
+	waiting, cancel := context.WithCancelCause(r.hard)
+	defer cancel(nil)
+	if halt := r.gate.cause(); halt != nil { // only an operator settles that
+		defer time.AfterFunc(finalStatus, func() { cancel(fmt.Errorf("%w: %w", errHalted, halt.Cause)) }).Stop()
+	} else if failed != nil && ctx.Err() == nil {
+		defer time.AfterFunc(settleWait, func() { cancel(nil) }).Stop()
 	}
 	err := r.flush(waiting)
 	storing, cancelStore := context.WithTimeout(context.WithoutCancel(ctx), saveTimeout)

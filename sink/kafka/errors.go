@@ -88,7 +88,7 @@ func (e *RegressedError) Error() string {
 	}
 	s += " lost acknowledged records: " + e.Cause
 	if e.Last.Lineage != 0 {
-		s += fmt.Sprintf("; replay from LSN %s to %s, then restart", e.From.Commit, e.Last.Commit)
+		s += fmt.Sprintf("; the events from LSN %s to %s have to be published again, then restart", e.From.Commit, e.Last.Commit)
 	}
 	return s
 }

@@ -42,6 +42,7 @@ func runRelay(ctx context.Context, cfg config.Config, exitOnHalt bool, log zerol
 	rows := buildStore(cfg, d)
 	var r *relay.Relay
 	server := admin.New(admin.Config{Listen: cfg.Admin.Listen, Log: log, Status: func() relay.Status { return r.Status() }})
+	events := server.Events()
 	drainLeft := func() time.Duration { return r.DrainLeft() }
 	k := &kafkaSink{}
 	pinner := buildPinner(cfg, rows, k, log)
@@ -53,13 +54,15 @@ func runRelay(ctx context.Context, cfg config.Config, exitOnHalt bool, log zerol
 		Store:       rows,
 		Catalog:     outbox,
 		Contracts:   pinner,
-		Sink:        func(h sink.Handler) (sink.Sink, error) { return k.open(ctx, cfg, h, log) },
-		Check:       func(ctx context.Context) error { return pinner.Check(ctx, cfg.Topic.Name) },
-		Limits:      checkpoint.Limits{Events: int(cfg.Kafka.BufferBytes / leastEvent), Bytes: cfg.Kafka.BufferBytes},
-		Drain:       cfg.Shutdown.Drain,
-		ExitOnHalt:  exitOnHalt,
-		Log:         log,
-		Events:      server.Events(),
+		Sink: func(h sink.Handler) (sink.Sink, error) {
+			return k.open(ctx, cfg, h, func() { events.Reconnect("kafka") }, log)
+		},
+		Check:      func(ctx context.Context) error { return pinner.Check(ctx, cfg.Topic.Name) },
+		Limits:     checkpoint.Limits{Events: int(cfg.Kafka.BufferBytes / leastEvent), Bytes: cfg.Kafka.BufferBytes},
+		Drain:      cfg.Shutdown.Drain,
+		ExitOnHalt: exitOnHalt,
+		Log:        log,
+		Events:     events,
 	})
 	if err := server.Start(ctx); err != nil {
 		return err
@@ -171,7 +174,7 @@ func buildPinner(cfg config.Config, rows *checkpoint.Store, k *kafkaSink, log ze
 // kafkaSink is the sink once the relay has opened it.
 type kafkaSink struct{ *kafka.Sink }
 
-func (k *kafkaSink) open(ctx context.Context, cfg config.Config, h sink.Handler, log zerolog.Logger) (sink.Sink, error) {
+func (k *kafkaSink) open(ctx context.Context, cfg config.Config, h sink.Handler, lost func(), log zerolog.Logger) (sink.Sink, error) {
 	tls, err := cfg.Kafka.TLS.Load()
 	if err != nil {
 		return nil, err
@@ -186,6 +189,7 @@ func (k *kafkaSink) open(ctx context.Context, cfg config.Config, h sink.Handler,
 		TLS:         tls,
 		SASL:        kafka.SASL{Mechanism: cfg.Kafka.SASL.Mechanism, User: cfg.Kafka.SASL.Username, Password: password.Reveal()},
 		Compression: cfg.Kafka.Compression,
+		Lost:        lost,
 		Log:         log,
 	}, h)
 	return k.Sink, err

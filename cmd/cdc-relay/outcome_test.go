@@ -90,6 +90,10 @@ func TestRunRefuses(t *testing.T) {
 	s := newSource(t)
 	broker := envtest.Embedded(t)
 	topic := envtest.Topic(t, broker.Brokers(), 3)
+	pinned := envtest.Topic(t, broker.Brokers(), 3)
+	s.exec(`insert into cdc_relay.lineage values (1, 'another', 1, '0/0');
+		insert into cdc_relay.contract (topic, no, lineage, from_lsn, partition_count, hash, keys, ordering_key, value_format)
+		values ('` + pinned + `', 1, 1, '0/0', 12, 'sha256', 'derived', 'row', 'raw')`)
 	plain, noGrants := s.role("", "pw"), s.role("replication", "pw")
 	if got := runProcess(t, []string{"DATABASE_URL=" + s.url}, "setup", "--role", plain); got.code != 0 {
 		t.Fatalf("setup: %+v", got)
@@ -123,6 +127,8 @@ func TestRunRefuses(t *testing.T) {
 		"not an outbox":       {s.url, []string{"--publication", "other", "--slot", "s2"}, []string{"not_outbox", "hint:"}},
 		"no such table":       {s.url, []string{"--table", "public.missing"}, []string{"public.missing", "hint:"}},
 		"no such topic":       {s.url, []string{"--topic", "missing-topic"}, []string{"missing-topic", "hint:"}},
+		"smaller topic":       {s.url, []string{"--partition-count", "4"}, []string{topic, "3 partitions", "4", "hint:"}},
+		"smaller than pinned": {s.url, []string{"--topic", pinned}, []string{pinned, "3 partitions", "12", "hint:"}},
 		"address in use":      {s.url, []string{"--admin-listen", taken.Addr().String()}, []string{taken.Addr().String(), "hint:"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -47,7 +47,10 @@ type Config struct {
 	// MetadataInterval is how often the topics are looked at without a cause. Default: 30 s.
 	MetadataInterval time.Duration
 
-	Log zerolog.Logger
+	// Lost, where not nil, is told of each connection to a broker that was lost. It must not
+	// block.
+	Lost func()
+	Log  zerolog.Logger
 	// Dial replaces the network's dialer. For tests.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 }

@@ -119,6 +119,9 @@ func (b *broker) disconnect(ctx context.Context) bool {
 	b.mu.Unlock()
 	if ctx.Err() == nil {
 		b.sink.stats.reconnects.Add(1)
+		if b.sink.cfg.Lost != nil {
+			b.sink.cfg.Lost()
+		}
 		b.sink.cfg.Log.Warn().Int32("broker", b.id).Err(err).Msg("connection to a broker lost")
 		b.sink.meta.poke()
 	}

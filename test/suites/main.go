@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"sort"
 	"strings"
 	"text/tabwriter"
@@ -30,8 +31,14 @@ type suite struct {
 
 func main() {
 	noskip := flag.Bool("noskip", false, "a skipped test is a failure")
+	show := flag.String("show", "^$", "print what tests whose names match have to say, also when they pass")
 	flag.Parse()
-	suites, err := read(os.Stdin)
+	shown, err := regexp.Compile(*show)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "suites: -show:", err)
+		os.Exit(2)
+	}
+	suites, err := read(os.Stdin, shown)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "suites: read test output:", err)
 		os.Exit(1)
@@ -41,7 +48,7 @@ func main() {
 	}
 }
 
-func read(r io.Reader) ([]*suite, error) {
+func read(r io.Reader, shown *regexp.Regexp) ([]*suite, error) {
 	byName := map[string]*suite{}
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, 16<<20)
@@ -60,7 +67,7 @@ func read(r io.Reader) ([]*suite, error) {
 			s = &suite{name: e.Package, servers: map[string]bool{}, output: map[string][]string{}}
 			byName[e.Package] = s
 		}
-		s.add(e)
+		s.add(e, shown)
 	}
 	all := make([]*suite, 0, len(byName))
 	for _, s := range byName {
@@ -70,7 +77,7 @@ func read(r io.Reader) ([]*suite, error) {
 	return all, lines.Err()
 }
 
-func (s *suite) add(e event) {
+func (s *suite) add(e event, shown *regexp.Regexp) {
 	switch e.Action {
 	case "output":
 		s.output[e.Test] = append(s.output[e.Test], e.Output)
@@ -100,7 +107,7 @@ func (s *suite) add(e event) {
 	case "skip":
 		s.skipped++
 	}
-	if e.Action != "pass" {
+	if e.Action != "pass" || shown.MatchString(e.Test) {
 		s.complaints = append(s.complaints, strings.Join(s.output[e.Test], ""))
 	}
 	delete(s.output, e.Test)

@@ -1,6 +1,7 @@
 package crash
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 	"testing"
@@ -38,30 +39,20 @@ func TestKill(t *testing.T) {
 	writers := l.Write(4, 5*time.Millisecond)
 	var crimes []crime
 	for i := range relayRounds {
-		progress(t, l)
+		c := witness(t, l, fmt.Sprintf("relay %d", i+1))
 		relay.Kill()
-		crimes = append(crimes, witness(t, l, fmt.Sprintf("relay %d", i+1)))
+		crimes = append(crimes, c.sealed(l))
 		relay = l.Start()
 	}
 	for i := range postgresRounds {
-		progress(t, l)
-		if err := pg.Kill(); err != nil {
-			t.Fatal(err)
-		}
-		if err := pg.Start(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		crimes = append(crimes, witness(t, l, fmt.Sprintf("postgres %d", i+1)))
+		c := witness(t, l, fmt.Sprintf("postgres %d", i+1))
+		restart(t, pg)
+		crimes = append(crimes, c.sealed(l))
 	}
 	for i := range brokerRounds {
-		progress(t, l)
-		if err := kafka.Kill(); err != nil {
-			t.Fatal(err)
-		}
-		if err := kafka.Start(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		crimes = append(crimes, witness(t, l, fmt.Sprintf("broker %d", i+1)))
+		c := witness(t, l, fmt.Sprintf("broker %d", i+1))
+		restart(t, kafka)
+		crimes = append(crimes, c.sealed(l))
 	}
 	writers.Stop()
 	l.Settle()
@@ -84,24 +75,40 @@ func TestKill(t *testing.T) {
 	}
 }
 
-// progress waits until the relay has published and stored more, so that the next kill falls into
-// traffic.
-func progress(t *testing.T, l *lab.Lab) {
+// server is what can be killed and started again.
+type server interface {
+	Kill() error
+	Start(ctx context.Context) error
+}
+
+func restart(t *testing.T, s server) {
+	t.Helper()
+	if err := s.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// witness waits until the relay has published and stored more, so that the kill falls into traffic,
+// and notes the newest event that is committed right before it.
+func witness(t *testing.T, l *lab.Lab, what string) crime {
 	t.Helper()
 	l.WaitStored(l.Stored() + 1)
 	l.WaitRecords(l.Records() + 200)
-}
-
-// witness notes what was unconfirmed. The row can't move after its relay's death; where the relay
-// lives on, it is read as early as the server allows.
-func witness(t *testing.T, l *lab.Lab, what string) crime {
-	t.Helper()
-	stored := l.Stored()
 	newest, err := strconv.ParseInt(l.One("select max(id) from outbox_events"), 10, 64)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return crime{what, stored, newest}
+	return crime{what: what, newest: newest}
+}
+
+// sealed adds the position as it is after the kill. Where the relay lives on it may have moved since,
+// which only makes the count of what was unconfirmed smaller.
+func (c crime) sealed(l *lab.Lab) crime {
+	c.stored = l.Stored()
+	return c
 }
 
 // judge fails for each kill that struck when everything was confirmed. An event's position says

@@ -3,6 +3,7 @@ package storm
 import (
 	"context"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -86,8 +87,8 @@ func TestFatesOfOneRequest(t *testing.T) {
 			if appended, err := p.try(cl); err != nil || !appended {
 				t.Fatalf("without a fault: %v, appended %v", err, appended)
 			}
-			struck := 0
-			p.wire.arm(tc.fate, kmsg.Produce, func() { struck++ })
+			var struck atomic.Int32
+			p.wire.arm(tc.fate, kmsg.Produce, func() { struck.Add(1) })
 			began := time.Now()
 			appended, err := p.try(cl)
 			if (err == nil) != tc.answered || appended != tc.appended {
@@ -96,8 +97,8 @@ func TestFatesOfOneRequest(t *testing.T) {
 			if tc.fate == delay && time.Since(began) < lateBy {
 				t.Errorf("answered after %s, want not before %s", time.Since(began), lateBy)
 			}
-			if struck != 1 {
-				t.Errorf("struck %d times", struck)
+			if n := struck.Load(); n != 1 {
+				t.Errorf("struck %d times", n)
 			}
 			// Nothing lasts.
 			if appended, err := p.try(p.client()); err != nil || !appended {

@@ -147,7 +147,7 @@ func Print(o Options) (string, error) {
 		list = []string{"relay.sql", "publication.sql"}
 	}
 	if n.role != "" {
-		list = append(list, "grants.sql", "role.sql")
+		list = append(list, "grants.sql")
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, printHeader, Version)
@@ -160,5 +160,12 @@ func Print(o Options) (string, error) {
 		b.WriteByte('\n')
 	}
 	b.WriteString("commit;\n")
+	if n.role != "" { // by itself: who may do all of the above may still not do this
+		text, err := n.script("role.sql")
+		if err != nil {
+			return "", err
+		}
+		b.WriteString("\n" + text)
+	}
 	return b.String(), nil
 }

@@ -105,7 +105,7 @@ var table = []key{
 	},
 	{
 		path: "outbox.messages", noFlag: "it has one value so far", def: "true",
-		usage: "take transactional logical messages as events",
+		usage: "transactional logical messages of the prefix cdc_relay are meant as events; until they can be published they halt the relay",
 		field: fixed("true", "false"),
 	},
 	{

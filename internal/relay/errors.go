@@ -78,6 +78,22 @@ func (e *StartError) Error() string {
 // ExitCode is that of a slot whose position can't be trusted.
 func (e *StartError) ExitCode() int { return 4 }
 
+// PublicationError says that the slot's stored position belongs to another publication: what that one
+// sends and this one doesn't would be stepped over.
+type PublicationError struct{ Slot, Stored, Wanted string }
+
+func (e *PublicationError) Error() string {
+	return fmt.Sprintf("start on slot %q: its position was stored for publication %q, not %q", e.Slot, e.Stored, e.Wanted)
+}
+
+// Hint is what an operator can do.
+func (e *PublicationError) Hint() string {
+	return "go back to that publication, or name another slot (slot.name) for this one"
+}
+
+// ExitCode is that of a configuration that can't be followed.
+func (e *PublicationError) ExitCode() int { return 2 }
+
 // goneError says that rows came of a relation that can't be judged: it was dropped, or has left the
 // publication, and may have been a partition of the outbox.
 type goneError struct{ rel decode.Relation }

@@ -64,6 +64,9 @@ func (o *Opener) decide(ctx context.Context, s *wal.Stream) (Origin, error) {
 	if err != nil {
 		return Origin{}, err
 	}
+	if row != nil && row.Publication != o.Publication {
+		return Origin{}, &PublicationError{Slot: o.Slot, Stored: row.Publication, Wanted: o.Publication}
+	}
 	srv, err := server(asking, s)
 	if err != nil {
 		return Origin{}, err

@@ -186,7 +186,7 @@ func (p *pump) message(ctx context.Context, c *decode.Change) error {
 	if !c.Msg.Transactional {
 		p.ignored('M')
 		p.cfg.Log.Warn().Str("prefix", c.Msg.Prefix).Stringer("lsn", c.Msg.LSN).
-			Msg("a message that isn't transactional is no event: emit it with transactional = true")
+			Msg("a message that isn't transactional is no event; it is stepped over")
 		return nil
 	}
 	pos := wal.Position{Lineage: p.lineages.At(c.Commit), Commit: c.Commit, Seq: c.Seq}

@@ -133,3 +133,30 @@ func TestStopUnderAHaltOfTheSink(t *testing.T) {
 		t.Errorf("the advice is one that can't help:\n%s", relay.Log())
 	}
 }
+
+// TestOtherPublicationOnTheSlot: what the first one sends and the second one doesn't would be stepped
+// over for ever.
+func TestOtherPublicationOnTheSlot(t *testing.T) {
+	t.Parallel()
+	l := lab.New(t, envtest.Postgres(t), envtest.Kafka(t).Brokers())
+	relay := l.Start()
+	relay.WaitReady()
+	l.Insert(1, "a")
+	l.Settle()
+	if code := relay.Stop(); code != 0 {
+		t.Fatalf("clean stop: exit code %d", code)
+	}
+	l.Exec("create table other (like outbox_events); create publication other for table other with (publish = 'insert')")
+	l.Insert(5, "a")
+	stored := l.Stored()
+	wrong := l.Start("--publication", "other")
+	if code := wrong.Exit(); code != 2 || !strings.Contains(wrong.Log(), `publication "outbox"`) {
+		t.Errorf("exit code %d, want 2 and the publication that the position belongs to:\n%s", code, wrong.Log())
+	}
+	if got := l.Stored(); got != stored {
+		t.Errorf("stored moved from %s to %s", stored, got)
+	}
+	l.Start().WaitReady()
+	l.Settle()
+	once(t, l)
+}

@@ -223,12 +223,16 @@ func (l *Lab) Verdict() oracle.Report {
 }
 
 // Settle waits until everything that is committed now has been published and stored. It inserts
-// one event of the entity "sentinel".
+// one event of the entity "sentinel", and waits for that too.
 func (l *Lab) Settle() {
 	l.t.Helper()
+	ends := l.ends()
 	at := l.CurrentLSN()
 	l.Insert(1, "sentinel")
+	id := l.One("select max(id) from outbox_events where entity_id = 'sentinel'")
 	l.WaitStored(at)
+	// The stored position may have come to lie between the two without an event.
+	l.await(ends, "order.created:sentinel:"+id)
 }
 
 // Probe makes a second slot that nobody streams from, for CommitEnd to look through.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -58,61 +59,55 @@ func (o *Outbox) Check(ctx context.Context) (*shape.Shape, error) {
 	if err != nil {
 		return nil, err
 	}
-	table, err := o.find(ctx, p)
-	if err != nil {
-		return nil, err
-	}
-	sh, err := o.fit(ctx, p, table)
-	if err != nil {
-		return nil, err
-	}
-	found, err := p.Table(table)
+	found, sh, err := o.find(ctx, p)
 	if err != nil {
 		return nil, err
 	}
 	if found.Filter != "" {
-		o.Log.Warn().Str("table", table.String()).Str("filter", found.Filter).Msg("the publication filters the outbox: rows that don't pass are no events")
+		o.Log.Warn().Str("table", found.Name.String()).Str("filter", found.Filter).Msg("the publication filters the outbox: rows that don't pass are no events")
 	}
 	o.found.Store(&found)
 	return sh, nil
 }
 
 // find is the configured table, or the only one that fits.
-func (o *Outbox) find(ctx context.Context, p catalog.Publication) (catalog.Name, error) {
+func (o *Outbox) find(ctx context.Context, p catalog.Publication) (found catalog.Table, sh *shape.Shape, err error) {
 	if len(o.Tables) > 0 {
-		return o.Tables[0], nil
+		if found, err = p.Table(o.Tables[0]); err == nil {
+			sh, err = o.fit(ctx, found)
+		}
+		return found, sh, err
 	}
 	var fits []string
-	var found catalog.Name
 	var why []error
 	for _, t := range p.Tables {
-		_, err := o.fit(ctx, p, t.Name)
+		fit, err := o.fit(ctx, t)
 		var columns *shape.ColumnsError
 		switch {
 		case err == nil:
-			found = t.Name
+			found, sh = t, fit
 			fits = append(fits, t.Name.String())
 		case errors.As(err, &columns):
 			why = append(why, err)
 		default:
-			return found, err
+			return found, nil, err
 		}
 	}
 	switch {
 	case len(fits) == 1:
-		return found, nil
+		return found, sh, nil
 	case len(fits) > 1:
-		return found, &OutboxError{
+		return found, nil, &OutboxError{
 			Publication: p.Name, Reason: "several tables have the columns of an outbox: " + strings.Join(fits, ", "),
 			Remedy: "name one in outbox.tables",
 		}
 	case len(why) > 0:
-		return found, &OutboxError{
+		return found, nil, &OutboxError{
 			Publication: p.Name, Reason: "no table has the columns of an outbox: " + errors.Join(why...).Error(),
 			Remedy: "add the columns, or publish the table that has them",
 		}
 	default:
-		return found, &OutboxError{
+		return found, nil, &OutboxError{
 			Publication: p.Name, Reason: "it holds no table",
 			Remedy: "run cdc-relay setup, or: alter publication " + pgx.Identifier{p.Name}.Sanitize() + " add table <the outbox>",
 		}
@@ -120,41 +115,25 @@ func (o *Outbox) find(ctx context.Context, p catalog.Publication) (catalog.Name,
 }
 
 // fit says whether a published table has the columns of an outbox.
-func (o *Outbox) fit(ctx context.Context, p catalog.Publication, name catalog.Name) (*shape.Shape, error) {
-	table, err := p.Table(name)
-	if err != nil {
-		return nil, err
-	}
+func (o *Outbox) fit(ctx context.Context, table catalog.Table) (*shape.Shape, error) {
 	cfg := o.Shape
-	cfg.Table = name.String()
+	cfg.Table = table.Name.String()
 	sh, err := shape.New(cfg)
 	if err != nil {
 		return nil, err
 	}
-	columns, err := o.Catalog.Columns(ctx, name)
+	columns, err := o.Catalog.Columns(ctx, table.Name)
 	if err != nil {
 		return nil, err
 	}
-	rel := &decode.Relation{Schema: name.Schema, Name: name.Table}
+	rel := &decode.Relation{Schema: table.Name.Schema, Name: table.Name.Table}
 	for _, c := range columns {
-		if published(table, c.Name) {
+		if table.Columns == nil || slices.Contains(table.Columns, c.Name) {
 			rel.Columns = append(rel.Columns, decode.Column{Name: c.Name, Type: c.Type})
 		}
 	}
 	err = sh.CheckRelation(rel)
 	return sh, err
-}
-
-func published(t catalog.Table, column string) bool {
-	if t.Columns == nil {
-		return true
-	}
-	for _, c := range t.Columns {
-		if c == column {
-			return true
-		}
-	}
-	return false
 }
 
 // Classify implements Catalog.

@@ -231,10 +231,10 @@ func (t *topic) recreated(id sarama.Uuid) bool {
 		if p.lane.end >= 0 {
 			lost = true
 			from, last := p.trail.lost(0)
-			if err.From.Lineage == 0 || less(from, err.From) {
+			if err.From.Lineage == 0 || from.Compare(err.From) < 0 {
 				err.From = from
 			}
-			if err.Last.Lineage == 0 || less(err.Last, last) {
+			if err.Last.Lineage == 0 || err.Last.Compare(last) < 0 {
 				err.Last = last
 			}
 		}

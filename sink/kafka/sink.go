@@ -10,7 +10,6 @@ import (
 	"github.com/IBM/sarama"
 
 	"github.com/cdc-relay/cdc-relay/sink"
-	"github.com/cdc-relay/cdc-relay/wal"
 )
 
 // Sink publishes to Kafka. It implements sink.Sink; the other methods may be called from any
@@ -284,16 +283,6 @@ func (s *Sink) addresses() []string {
 		b.mu.Unlock()
 	}
 	return append(as, s.cfg.Brokers...)
-}
-
-func less(a, b wal.Position) bool {
-	if a.Lineage != b.Lineage {
-		return a.Lineage < b.Lineage
-	}
-	if a.Commit != b.Commit {
-		return a.Commit < b.Commit
-	}
-	return a.Seq < b.Seq
 }
 
 // broadcast wakes all that wait. Telling is cheap while nobody does.

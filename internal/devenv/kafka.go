@@ -23,6 +23,11 @@ type KafkaOptions struct {
 	Settings map[string]string
 	// Dir is the folder to make the broker's folder in; empty is the system's temporary one.
 	Dir string
+	// Via, where not nil, puts something between the broker and some of its clients, such as a
+	// proxy that can be cut. It is told the address, host:port, at which the broker listens for
+	// them, and returns the one that the broker is to name to them. It is called again, with
+	// another address, where that port was taken. Those who use Brokers go straight.
+	Via func(target string) (string, error)
 	// Progress, where not nil, is told in a few words what takes time.
 	Progress func(string)
 }
@@ -84,7 +89,7 @@ func (k *Kafka) create(ctx context.Context, o KafkaOptions, progress func(string
 		return fmt.Errorf("configure Kafka: %w", err)
 	}
 	for try := 1; ; try++ {
-		ports, err := k.configure(o.Settings)
+		ports, err := k.configure(o)
 		if err != nil {
 			return err
 		}
@@ -102,8 +107,8 @@ func (k *Kafka) create(ctx context.Context, o KafkaOptions, progress func(string
 
 func (k *Kafka) path(name string) string { return filepath.Join(k.folder.path, name) }
 
-// configure writes the broker's properties for two free ports, which it returns.
-func (k *Kafka) configure(extra map[string]string) ([]int, error) {
+// configure writes the broker's properties for free ports, which it returns.
+func (k *Kafka) configure(o KafkaOptions) ([]int, error) {
 	client, err := freePort()
 	if err != nil {
 		return nil, err
@@ -138,7 +143,15 @@ func (k *Kafka) configure(extra map[string]string) ([]int, error) {
 		"share.coordinator.state.topic.min.isr":            "1",
 		"group.initial.rebalance.delay.ms":                 "0",
 	}
-	maps.Copy(all, extra)
+	ports := []int{client, control}
+	if o.Via != nil {
+		port, err := listenVia(all, o.Via)
+		if err != nil {
+			return nil, err
+		}
+		ports = append(ports, port)
+	}
+	maps.Copy(all, o.Settings)
 	var sb strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		fmt.Fprintf(&sb, "%s=%s\n", name, strings.ReplaceAll(all[name], `\`, `\\`))
@@ -147,7 +160,24 @@ func (k *Kafka) configure(extra map[string]string) ([]int, error) {
 		return nil, fmt.Errorf("configure Kafka: %w", err)
 	}
 	k.brokers = []string{address}
-	return []int{client, control}, nil
+	return ports, nil
+}
+
+// listenVia adds a second listener for clients, which is named to them by another address.
+func listenVia(all map[string]string, via func(string) (string, error)) (int, error) {
+	port, err := freePort()
+	if err != nil {
+		return 0, err
+	}
+	target := fmt.Sprintf("127.0.0.1:%d", port)
+	named, err := via(target)
+	if err != nil {
+		return 0, err
+	}
+	all["listeners"] += ",VIA://" + target
+	all["advertised.listeners"] += ",VIA://" + named
+	all["listener.security.protocol.map"] += ",VIA:PLAINTEXT"
+	return port, nil
 }
 
 // clusterID is any id in Kafka's form: 16 bytes in base64. Ours all have the same.

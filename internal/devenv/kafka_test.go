@@ -3,13 +3,17 @@ package devenv
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/cdc-relay/cdc-relay/test/proxy"
 )
 
 // startKafka skips where Java is missing, except in CI.
@@ -218,5 +222,49 @@ func TestMavenOptions(t *testing.T) {
 	t.Setenv("HOME", "/home/a b") // mvn would split it
 	if got := mavenOptions("/tmp/w"); got != "-Xmx1g -XX:-UsePerfData -Djava.io.tmpdir=/tmp/w" {
 		t.Error(got)
+	}
+}
+
+// TestKafkaVia: clients that come by the other address are told that one, so they never pass by
+// what stands there.
+func TestKafkaVia(t *testing.T) {
+	var between *proxy.Proxy
+	k := startKafka(t, KafkaOptions{Via: func(target string) (string, error) {
+		p, err := proxy.Listen(target)
+		if err != nil {
+			return "", err
+		}
+		between = p
+		t.Cleanup(func() {
+			if err := p.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		return p.Addr(), nil
+	}})
+	for _, c := range []struct{ asked, named string }{{between.Addr(), between.Addr()}, {k.Brokers()[0], k.Brokers()[0]}} {
+		err := administer([]string{c.asked}, func(admin *kadm.Client) error {
+			meta, err := admin.BrokerMetadata(t.Context())
+			if err != nil {
+				return err
+			}
+			if len(meta.Brokers) != 1 {
+				t.Fatalf("%d brokers are named", len(meta.Brokers))
+			}
+			if got := fmt.Sprintf("%s:%d", meta.Brokers[0].Host, meta.Brokers[0].Port); got != c.named {
+				t.Errorf("asked at %s the broker names %s, want %s", c.asked, got, c.named)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := between.Accepted()
+	if err := CreateTopic(t.Context(), k.Brokers(), "t", 1, nil); err != nil {
+		t.Fatal(err)
+	}
+	if n := between.Accepted(); n != before {
+		t.Errorf("a client that goes straight made %d connections by the other address", n-before)
 	}
 }

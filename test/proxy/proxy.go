@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"sync"
 )
@@ -40,12 +41,20 @@ type pair struct {
 
 // Listen starts a proxy to the target, host:port, on a free port of 127.0.0.1.
 func Listen(target string) (*Proxy, error) {
-	p := &Proxy{target: target, addr: "127.0.0.1:0", pairs: map[*pair]struct{}{}}
-	if err := p.listen(); err != nil {
-		return nil, err
+	p := &Proxy{target: target, pairs: map[*pair]struct{}{}}
+	var err error
+	for range 100 {
+		p.addr = fmt.Sprintf("127.0.0.1:%d", portFrom+rand.IntN(portTo-portFrom))
+		if err = p.listen(); err == nil {
+			return p, nil
+		}
 	}
-	return p, nil
+	return nil, err
 }
+
+// Ports are taken from below Linux's range for outgoing connections (from 32768), so that none of
+// those takes the proxy's port while connections are refused.
+const portFrom, portTo = 15000, 32000
 
 func (p *Proxy) listen() error {
 	l, err := net.Listen("tcp", p.addr)

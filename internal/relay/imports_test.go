@@ -99,6 +99,7 @@ var importTable = map[string]allowed{
 	"test/lab":         {ours: []string{"internal/devenv", "internal/devenv/envtest", "wal", "test/oracle"}, third: []string{pgx, franz + "kadm", franz + "kgo"}},
 	"test/integration": {},
 	"test/crash":       {},
+	"test/mutants":     {},
 	"test/storm": {
 		ours:  []string{"wal", "decode/shape", "sink", "test/oracle"},
 		third: []string{franz + "kbin", franz + "kerr", franz + "kfake", franz + "kmsg"},

@@ -1,0 +1,348 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Each mutant is well-formed, and the code that it spoils is still there. Nothing is built.
+func TestMutantsApply(t *testing.T) {
+	root, err := findRoot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	known, err := promises(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := find(root, regexp.MustCompile(""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := check(root, all, known); err != nil {
+		t.Error(err)
+	}
+	held := map[int]bool{}
+	for _, m := range all {
+		for _, n := range m.promises {
+			held[n] = true
+		}
+	}
+	for _, p := range known {
+		if !held[p.number] {
+			t.Errorf("promise %d, %s, has no mutant", p.number, p.title)
+		}
+	}
+}
+
+// The module that the runner is proven on.
+var tiny = map[string]string{
+	"go.mod":             "module tiny\n\ngo 1.26\n",
+	"docs/GUARANTEES.md": "# G\n\n| 9 | **Not here.** |\n\n## Promises\n\n| | promise |\n|---|---|\n| 1 | **No loss.** An event. |\n| 2 | **Order.** Of keys. |\n\n## Other\n\n| 8 | **Nor here.** |\n",
+	"sum/sum.go":         "package sum\n\nimport \"time\"\n\nvar Pause = time.Hour\n\nfunc Add(a, b int) int {\n\treturn a + b\n}\n\nfunc Double(a int) int {\n\treturn a * 2\n}\n\nfunc Name() string {\n\treturn \"sum\"\n}\n",
+	"sum/sum_test.go": `package sum
+
+import "testing"
+
+func TestAdd(t *testing.T) {
+	t.Run("small", func(t *testing.T) {
+		if got := Add(1, 2); got != 3 {
+			t.Errorf("1 + 2 = %d", got)
+		}
+	})
+	t.Run("none", func(t *testing.T) {
+		if got := Add(0, 0); got != 0 {
+			t.Errorf("0 + 0 = %d", got)
+		}
+	})
+}
+
+func TestDouble(t *testing.T) {
+	if got := Double(2); got != 4 {
+		t.Errorf("twice 2 = %d", got)
+	}
+}
+
+func TestSkipped(t *testing.T) {
+	t.Skip("not on this machine")
+}
+
+func TestApart(t *testing.T) {
+	done := make(chan int)
+	go func() { done <- 1 / Add(1, 0) }()
+	<-done
+}
+`,
+	"cmd/main.go": "package main\n\nimport \"tiny/sum\"\n\nfunc main() {\n\tprintln(sum.Add(1, 2))\n}\n",
+	"box/box_test.go": `package box
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+func TestMain(m *testing.M) {
+	if code := m.Run(); code != 0 || os.Getenv("SPOILED") != "" {
+		os.Exit(1)
+	}
+}
+
+func TestBinary(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "main")
+	if out, err := exec.Command("go", "build", "-o", path, "tiny/cmd").CombinedOutput(); err != nil {
+		t.Fatalf("build: %v: %s", err, out)
+	}
+	if out, err := exec.Command(path).CombinedOutput(); err != nil || string(out) != "3\n" {
+		t.Fatalf("got %q, %v", out, err)
+	}
+}
+`,
+}
+
+const (
+	add    = "file: sum/sum.go\n--- right\n\treturn a + b\n--- wrong\n"
+	double = "file: sum/sum.go\n--- right\n\treturn a * 2\n--- wrong\n"
+)
+
+// module writes the tiny module, with what is to be different, and its mutants.
+func module(t *testing.T, other, mutants map[string]string) string {
+	t.Helper()
+	root := t.TempDir()
+	files := maps.Clone(tiny)
+	maps.Copy(files, other)
+	for name, text := range mutants {
+		files[mutantsDir+"/"+name+mutantsSuffix] = "Is wrong.\n\n" + text + "--- end\n"
+	}
+	for name, text := range files {
+		path := filepath.Join(root, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return root
+}
+
+func needsGo(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("builds a module several times")
+	}
+	t.Setenv("GOFLAGS", "") // it may hold the overlay of a mutant of this project
+	t.Setenv("GOWORK", "off")
+}
+
+// results runs the mutants and returns their lines by name, and whether all were dead.
+func results(t *testing.T, root string, o options) (map[string]line, bool, string) {
+	t.Helper()
+	var out, notes bytes.Buffer
+	o.json, o.jobs = true, 2
+	if o.match == nil {
+		o.match = regexp.MustCompile("")
+	}
+	if o.timeout == 0 {
+		o.timeout = time.Minute
+	}
+	ok, err := hunt(t.Context(), root, o, &out, &notes)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, &notes)
+	}
+	all := map[string]line{}
+	for text := range strings.Lines(out.String()) {
+		var l line
+		if err := json.Unmarshal([]byte(text), &l); err != nil {
+			t.Fatalf("%v in %q", err, text)
+		}
+		all[l.Mutant] = l
+	}
+	return all, ok, notes.String()
+}
+
+func TestVerdicts(t *testing.T) {
+	needsGo(t)
+	cases := map[string]struct {
+		text    string
+		verdict verdict
+		want    string // in what the test said, or in why it isn't dead
+	}{
+		"a/killed":            {"promise: 1\ntest: ./sum TestAdd\n" + add + "\treturn a - b\n", killed, "sum_test.go:8: 1 + 2 = -1"},
+		"a/by-a-subtest":      {"promise: 1\ntest: ./sum TestAdd/none\n" + add + "\treturn a + b + 1\n", killed, "sum_test.go:13: 0 + 0 = 1"},
+		"a/by-a-panic":        {"promise: 1\ntest: ./sum TestAdd\n" + add + "\tpanic(\"cannot add\")\n", killed, "panic: cannot add"},
+		"a/by-a-panic-apart":  {"promise: 1\ntest: ./sum TestApart\n" + add + "\treturn a - b - 1\n", killed, "panic: runtime error: integer divide by zero"},
+		"a/in-a-binary":       {"promise: 2\ntest: ./box TestBinary\n" + add + "\treturn a - b\n", killed, `got "-1\n"`},
+		"a/survives":          {"promise: 1\ntest: ./sum TestDouble\n" + double + "\treturn a + a\n", survived, "the test passed"},
+		"a/by-another":        {"promise: 1\ntest: ./sum TestDouble\n" + add + "\treturn a - b\n", survived, "the test passed"},
+		"a/by-another-sub":    {"promise: 1\ntest: ./sum TestAdd/none\n" + add + "\treturn a - b\n", survived, "the test passed"},
+		"a/not-compiling":     {"promise: 1\ntest: ./sum TestAdd\n" + add + "\treturn a +\n", broken, "doesn't compile"},
+		"a/binary-not-built":  {"promise: 1\ntest: ./box TestBinary\n" + add + "\treturn \"\"\n", broken, "doesn't compile"},
+		"a/breaks-a-caller":   {"promise: 1\ntest: ./box TestBinary\nfile: sum/sum.go\n--- right\nfunc Add(a, b int) int {\n--- wrong\nfunc Add(a, b, _ int) int {\n", broken, "doesn't compile"},
+		"a/breaks-its-test":   {"promise: 1\ntest: ./sum TestAdd\nfile: sum/sum.go\n--- right\nfunc Add(a, b int) int {\n--- wrong\nfunc Add(a, b, _ int) int {\n", broken, "doesn't compile with its test"},
+		"a/skipped":           {"promise: 1\ntest: ./sum TestSkipped\n" + add + "\treturn a - b\n", broken, "skipped on the right code: sum_test.go:25: not on this machine"},
+		"a/no-such-subtest":   {"promise: 1\ntest: ./sum TestAdd/large\n" + add + "\treturn a - b\n", broken, "didn't run on the right code"},
+		"a/breaks-a-constant": {"promise: 1\ntest: ./sum TestAdd\nfile: sum/sum.go\n--- right\n\treturn \"sum\"\n--- wrong\n\treturn \"difference\"\n", survived, "the test passed"},
+	}
+	mutants := map[string]string{}
+	for name, c := range cases {
+		mutants[name] = c.text
+	}
+	root := module(t, nil, mutants)
+	got, ok, notes := results(t, root, options{all: true})
+	if ok {
+		t.Error("all is well, with mutants that live")
+	}
+	for name, c := range cases {
+		l := got[name]
+		if l.Verdict != c.verdict || !strings.Contains(l.Said+l.Detail, c.want) || c.verdict == killed && l.Said == "" {
+			t.Errorf("%s: got %+v, want %s with %q", name, l, c.verdict, c.want)
+		}
+	}
+	if len(got) != len(cases) || !strings.Contains(notes, "5 of 15 mutants killed") {
+		t.Errorf("got %d results of %d, and\n%s", len(got), len(cases), notes)
+	}
+	// The tree that mutants are made from isn't touched.
+	if text, err := os.ReadFile(filepath.Join(root, "sum/sum.go")); err != nil || string(text) != tiny["sum/sum.go"] {
+		t.Errorf("the source is now %q, %v", text, err)
+	}
+}
+
+// A test that is red on the right code kills nothing.
+func TestRedBaseline(t *testing.T) {
+	needsGo(t)
+	root := module(t, map[string]string{"sum/sum_test.go": strings.Replace(tiny["sum/sum_test.go"], "got != 4", "got != 5", 1)}, map[string]string{
+		"a/killed": "promise: 1, 2\ntest: ./sum TestAdd\n" + add + "\treturn a - b\n",
+		"a/red":    "promise: 1\ntest: ./sum TestDouble\n" + double + "\treturn a\n",
+	})
+	var out, notes bytes.Buffer
+	_, err := hunt(t.Context(), root, options{match: regexp.MustCompile(""), jobs: 2, timeout: time.Minute, json: true}, &out, &notes)
+	if err == nil || !strings.Contains(err.Error(), "./sum TestDouble fails on the right code, so it kills nothing: sum_test.go:20: twice 2 = 4") {
+		t.Errorf("got error %v", err)
+	}
+	if out.Len() > 0 {
+		t.Errorf("went on to the mutants: %s", &out)
+	}
+}
+
+// A process that fails beside its tests proves nothing either, and neither does a test that
+// hangs.
+func TestBesideTheTest(t *testing.T) {
+	needsGo(t)
+	root := module(t, nil, map[string]string{
+		"a/hangs": "promise: 1, 2\ntest: ./sum TestAdd\n" + add + "\t<-time.After(Pause)\n\treturn a\n",
+	})
+	got, ok, _ := results(t, root, options{all: true, timeout: 5 * time.Second})
+	if l := got["a/hangs"]; ok || l.Verdict != broken || !strings.Contains(l.Detail, "didn't end within 5s") {
+		t.Errorf("got %+v", l)
+	}
+	t.Setenv("SPOILED", "1")
+	root = module(t, nil, map[string]string{"a/b": "promise: 1, 2\ntest: ./box TestBinary\n" + add + "\treturn a - b\n"})
+	_, err := hunt(t.Context(), root, options{match: regexp.MustCompile(""), timeout: time.Minute}, &bytes.Buffer{}, &bytes.Buffer{})
+	if err == nil || !strings.Contains(err.Error(), "./box fails on the right code") {
+		t.Errorf("got error %v", err)
+	}
+}
+
+// Without -run every promise has to have a mutant, with it only what was asked for counts.
+func TestPromiseWithoutMutant(t *testing.T) {
+	needsGo(t)
+	root := module(t, nil, map[string]string{
+		"a/killed": "promise: 1\ntest: ./sum TestAdd\n" + add + "\treturn a - b\n",
+		"a/lives":  "promise: 1\ntest: ./sum TestAdd\n" + double + "\treturn a\n",
+	})
+	if err := os.Remove(filepath.Join(root, mutantsDir, "a/lives.mutant")); err != nil {
+		t.Fatal(err)
+	}
+	if got, ok, notes := results(t, root, options{all: true}); ok || len(got) != 1 || !strings.Contains(notes, "no mutant shows that a test holds it") {
+		t.Errorf("all is well: %v, %v\n%s", ok, got, notes)
+	}
+	if got, ok, notes := results(t, root, options{match: regexp.MustCompile("kill")}); !ok || len(got) != 1 {
+		t.Errorf("all is well: %v, %v\n%s", ok, got, notes)
+	}
+}
+
+// What can be seen without building is refused before anything runs.
+func TestCheck(t *testing.T) {
+	root := module(t, nil, map[string]string{
+		"a/good":         "promise: 1, 2\ntest: ./sum TestAdd\n" + add + "\treturn a - b\n",
+		"a/promise":      "promise: 1, 8\ntest: ./sum TestAdd\n" + add + "\treturn a - b\n",
+		"a/package":      "promise: 1\ntest: ./minus TestAdd\n" + add + "\treturn a - b\n",
+		"a/test":         "promise: 1\ntest: ./sum TestSubtract\n" + add + "\treturn a - b\n",
+		"a/drift":        "promise: 1\ntest: ./sum TestAdd\nfile: sum/sum.go\n--- right\n\treturn b + a\n--- wrong\n\treturn 0\n",
+		"a/of-a-test":    "promise: 1\ntest: ./sum TestAdd\nfile: sum/sum_test.go\n--- right\n\tt.Skip(\"not on this machine\")\n--- wrong\n",
+		"a/outside":      "promise: 1\ntest: ./sum TestAdd\nfile: ../sum.go\n--- right\nx\n--- wrong\n",
+		"a/syntax":       "promise: 1\n",
+		"a/Not_in_kebab": "",
+	})
+	_, err := find(root, regexp.MustCompile(""))
+	for _, want := range []string{"a/syntax.mutant:4: ", "a/Not_in_kebab.mutant: expected a file named in lower case"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got error %v, want %s", err, want)
+		}
+	}
+	for _, name := range []string{"syntax", "Not_in_kebab"} {
+		if err := os.Remove(filepath.Join(root, mutantsDir, "a", name+mutantsSuffix)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	all, err := find(root, regexp.MustCompile(""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	known, err := promises(root)
+	if want := []promise{{1, "No loss"}, {2, "Order"}}; err != nil || !slices.Equal(known, want) {
+		t.Fatalf("got %v, %v, want %v", known, err, want)
+	}
+	err = check(root, all, known)
+	if err == nil {
+		t.Fatal("all is well")
+	}
+	for _, want := range []string{
+		"promise.mutant: promise 8 isn't in the table", "package.mutant: look for the tests of ./minus", "test.mutant: ./sum has no test TestSubtract",
+		"drift.mutant:6: the right lines stand 0 times in sum/sum.go", "of-a-test.mutant:6: sum/sum_test.go isn't a file of the relay",
+		"outside.mutant:6: ../sum.go isn't a file of the relay",
+	} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%q is missing in\n%v", want, err)
+		}
+	}
+	if strings.Contains(err.Error(), "good.mutant") {
+		t.Errorf("a good one is refused: %v", err)
+	}
+}
+
+func TestPattern(t *testing.T) {
+	if got, want := pattern([]string{"TestA", "TestB/x|y/z.1"}), `^TestA$|^TestB$/^x\|y$/^z\.1$`; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+func TestCommand(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		code int
+		want string
+	}{
+		{[]string{"-list"}, 0, "promise"},
+		{[]string{"-run", "("}, 2, "missing closing )"},
+		{[]string{"-run", "no/such-mutant"}, 1, "no mutant matches"},
+		{[]string{"wal/x"}, 2, "choose mutants with -run"},
+		{[]string{"-nope"}, 2, "not defined"},
+		{[]string{"-h"}, 0, "-timeout"},
+	} {
+		var out bytes.Buffer
+		if code := command(t.Context(), c.args, &out, &out); code != c.code || !strings.Contains(out.String(), c.want) {
+			t.Errorf("%q: got code %d and %q", c.args, code, out.String())
+		}
+	}
+}

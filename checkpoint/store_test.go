@@ -255,7 +255,7 @@ func TestStoreSyncCommit(t *testing.T) {
 	seen := func() string {
 		t.Helper()
 		var got string
-		must(t, db.QueryRow(t.Context(), `select string_agg(distinct tab || ' ' || how, ', ' order by tab || ' ' || how) from public.seen`).Scan(&got))
+		must(t, db.QueryRow(t.Context(), `select coalesce(string_agg(distinct tab || ' ' || how, ', ' order by tab || ' ' || how), 'nothing') from public.seen`).Scan(&got))
 		db.exec(t, `delete from public.seen`)
 		return got
 	}

@@ -38,7 +38,7 @@ func (i *SlotInfo) Lost() bool { return i.WALStatus == "lost" || i.Invalidation 
 // Slot reads a slot; nil where there is none of that name.
 func (s *Stream) Slot(ctx context.Context, name string) (*SlotInfo, error) {
 	columns := "slot_name, plugin, slot_type, database, temporary, two_phase, active, active_pid, restart_lsn, confirmed_flush_lsn, wal_status"
-	if s.system.Version >= versionFailoverSlots {
+	if s.system.FailoverSlots() {
 		columns += ", invalidation_reason, failover, synced"
 	}
 	rows, err := s.Query(ctx, "SELECT "+columns+" FROM pg_catalog.pg_replication_slots WHERE slot_name = "+quoteLiteral(name))
@@ -54,7 +54,7 @@ func (s *Stream) Slot(ctx context.Context, name string) (*SlotInfo, error) {
 		Temporary: f.bool(4), TwoPhase: f.bool(5), Active: f.bool(6), ActivePID: int32(f.number(7)),
 		Restart: f.lsn(8), Confirmed: f.lsn(9), WALStatus: f.text(10),
 	}
-	if s.system.Version >= versionFailoverSlots {
+	if s.system.FailoverSlots() {
 		info.Invalidation, info.Failover, info.Synced = f.text(11), f.bool(12), f.bool(13)
 	}
 	if f.err != nil {
@@ -82,7 +82,7 @@ type SlotCreated struct {
 
 // CreateSlot makes a permanent pgoutput slot. It waits for the transactions that are running.
 func (s *Stream) CreateSlot(ctx context.Context, name string, opt SlotOptions) (SlotCreated, error) {
-	if opt.Failover && s.system.Version < versionFailoverSlots {
+	if opt.Failover && !s.system.FailoverSlots() {
 		return SlotCreated{}, fmt.Errorf("create replication slot %q: failover slots need Postgres 17, and this server is %d", name, s.system.Version/10000)
 	}
 	cmd := "CREATE_REPLICATION_SLOT " + quoteIdentifier(name) + " LOGICAL pgoutput "

@@ -22,6 +22,9 @@ type System struct {
 	Version  int // server_version_num: 150018 is 15.18
 }
 
+// FailoverSlots tells whether the server can hand a slot to its standbys.
+func (s System) FailoverSlots() bool { return s.Version >= versionFailoverSlots }
+
 // TimelineSwitch says that the history left a timeline at an LSN: what lies before Switch was
 // written on that timeline or an earlier one.
 type TimelineSwitch struct {

@@ -13,11 +13,31 @@ import (
 	"github.com/cdc-relay/cdc-relay/wal"
 )
 
+// Rows is what our own tables hold about the slot. *checkpoint.Store is the real one, whose methods
+// say what each does.
+type Rows interface {
+	Read(ctx context.Context) (*checkpoint.Row, error)
+	Create(ctx context.Context, srv checkpoint.Server, publication string) error
+	GoLive(ctx context.Context, srv checkpoint.Server, stored wal.LSN) error
+	Adopt(ctx context.Context, srv checkpoint.Server, stored wal.LSN, publication string) error
+	Failover(ctx context.Context, from *checkpoint.Row, srv checkpoint.Server, stored wal.LSN) error
+	Lineages(ctx context.Context, srv checkpoint.Server) (wal.Lineages, error)
+}
+
+// replication is what a start asks of the replication connection, a *wal.Stream.
+type replication interface {
+	System() wal.System
+	Slot(ctx context.Context, name string) (*wal.SlotInfo, error)
+	CreateSlot(ctx context.Context, name string, opt wal.SlotOptions) (wal.SlotCreated, error)
+	Identify(ctx context.Context) (wal.System, error)
+	TimelineHistory(ctx context.Context, timeline int32) ([]wal.TimelineSwitch, error)
+}
+
 // Opener is the Origins of a real Postgres.
 type Opener struct {
 	// Wal gives the settings of a connection, anew for each: a password may have changed.
 	Wal         func(ctx context.Context) (wal.Config, error)
-	Rows        *checkpoint.Store
+	Rows        Rows
 	Slot        string
 	Publication string
 	Outbox      *Outbox
@@ -53,14 +73,10 @@ func (o *Opener) Open(ctx context.Context) (Source, Origin, error) {
 	return s, origin, nil
 }
 
-func (o *Opener) decide(ctx context.Context, s *wal.Stream) (Origin, error) {
+func (o *Opener) decide(ctx context.Context, s replication) (Origin, error) {
 	asking, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
-	slot, err := s.Slot(asking, o.Slot)
-	if err != nil {
-		return Origin{}, err
-	}
-	row, err := o.Rows.Read(asking)
+	slot, row, err := o.look(asking, s)
 	if err != nil {
 		return Origin{}, err
 	}
@@ -90,8 +106,28 @@ func (o *Opener) decide(ctx context.Context, s *wal.Stream) (Origin, error) {
 	return Origin{Start: from, Lineages: lineages}, nil
 }
 
+// look reads the slot and then the row. A live row whose slot isn't there or isn't ready may be that of
+// another relay that finished its first start between the two, so both are read again then. What is
+// still so the second time is so.
+func (o *Opener) look(ctx context.Context, s replication) (*wal.SlotInfo, *checkpoint.Row, error) {
+	for again := false; ; again = true {
+		slot, err := s.Slot(ctx, o.Slot)
+		if err != nil {
+			return nil, nil, err
+		}
+		row, err := o.Rows.Read(ctx)
+		if err != nil {
+			return nil, nil, err
+		}
+		ready := slot != nil && slot.Confirmed != 0
+		if again || ready || row == nil || row.State != checkpoint.Live {
+			return slot, row, nil
+		}
+	}
+}
+
 // act does what Decide asks for before the START, and returns where that is.
-func (o *Opener) act(ctx context.Context, s *wal.Stream, row *checkpoint.Row, srv checkpoint.Server, start checkpoint.Start) (wal.LSN, error) {
+func (o *Opener) act(ctx context.Context, s replication, row *checkpoint.Row, srv checkpoint.Server, start checkpoint.Start) (wal.LSN, error) {
 	switch start.Action {
 	case checkpoint.FirstStart, checkpoint.CreateSlot:
 		return o.create(ctx, s, srv)
@@ -116,12 +152,12 @@ func (o *Opener) act(ctx context.Context, s *wal.Stream, row *checkpoint.Row, sr
 
 // create makes the slot between two writes of the row, so that a crash at any point is told apart
 // from a slot that somebody dropped.
-func (o *Opener) create(ctx context.Context, s *wal.Stream, srv checkpoint.Server) (wal.LSN, error) {
+func (o *Opener) create(ctx context.Context, s replication, srv checkpoint.Server) (wal.LSN, error) {
 	if err := o.Rows.Create(ctx, srv, o.Publication); err != nil {
 		return 0, err
 	}
 	o.Log.Info().Str("slot", o.Slot).Msg("making the slot; this waits for the transactions that are running")
-	made, err := s.CreateSlot(ctx, o.Slot, wal.SlotOptions{Failover: s.System().Version >= failoverSlots})
+	made, err := s.CreateSlot(ctx, o.Slot, wal.SlotOptions{Failover: s.System().FailoverSlots()})
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) && pg.Code == duplicateObject {
 		// Not %w of the cause: that another relay makes it at the same moment is no missing object.
@@ -144,10 +180,7 @@ func (o *Opener) create(ctx context.Context, s *wal.Stream, srv checkpoint.Serve
 // duplicateObject is the SQLSTATE of a slot that exists already.
 const duplicateObject = "42710"
 
-// failoverSlots is the first version of Postgres that hands slots to standbys, as server_version_num.
-const failoverSlots = 170000
-
-func server(ctx context.Context, s *wal.Stream) (checkpoint.Server, error) {
+func server(ctx context.Context, s replication) (checkpoint.Server, error) {
 	sys, err := s.Identify(ctx)
 	if err != nil {
 		return checkpoint.Server{}, err

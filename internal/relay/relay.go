@@ -166,10 +166,10 @@ func (r *Relay) supervise(ctx context.Context) error {
 	return nil
 }
 
-// standby says whether the session ended because another relay works on the slot.
+// standby says whether the session ended because another relay works on the slot, or makes it.
 func standby(err error) bool {
 	_, active := wal.IsSlotActive(err)
-	return active || errors.Is(err, checkpoint.ErrOwnerLost)
+	return active || errors.Is(err, checkpoint.ErrOwnerLost) || errors.Is(err, checkpoint.ErrSlotBeingMade)
 }
 
 // close ends the sink and judges what is left behind.

@@ -25,6 +25,18 @@ test/short: ## unit tests and short versions of the rest
 test/race: ## every suite under the race detector
 	go test -race -timeout 40m ./...
 
+.PHONY: mutants
+mutants: ## wrong relays, each of which has to turn a named test red (MUTANTS=regexp for some)
+	go run ./test/mutants -run '$(MUTANTS)'
+
+.PHONY: simulation
+simulation: ## the relay in a simulated world, SEEDS (10000) times
+	go test ./test/simulation -count=1 -run '^TestSeeds$$' -v -timeout 30m -args -seeds $${SEEDS:-10000}
+
+.PHONY: soak
+soak: ## real servers and the real binary under faults for SOAK (30m), SEED to repeat one
+	go test ./test/crash -count=1 -run '^TestSoak$$' -v -timeout 0 -args -soak $${SOAK:-30m} -soak.seed $${SEED:-0}
+
 .PHONY: ci
 ci: ## what must hold on a commit
 	bash .ci/run

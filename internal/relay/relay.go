@@ -126,7 +126,7 @@ func (r *Relay) check(ctx context.Context) (leave func()) {
 func (r *Relay) supervise(ctx context.Context) error {
 	wait := pace()
 	for ctx.Err() == nil && r.hard.Err() == nil {
-		began := r.cfg.Now()
+		began, stored := r.cfg.Now(), r.stored.Stored()
 		err := r.session(ctx)
 		if ctx.Err() != nil || r.hard.Err() != nil {
 			return err
@@ -134,7 +134,8 @@ func (r *Relay) supervise(ctx context.Context) error {
 		if f := final(err); f != nil {
 			return f
 		}
-		if r.cfg.Now().Sub(began) > time.Minute {
+		// A session that was good for something is no sign of an outage, however soon it was lost.
+		if r.stored.Stored() > stored || r.cfg.Now().Sub(began) > time.Minute {
 			wait.Reset()
 		}
 		pause := wait.NextBackOff()

@@ -110,3 +110,50 @@ func TestServerThatStopsIsLetGo(t *testing.T) {
 		})
 	}
 }
+
+// TestPauseGrowsOnlyWithoutProgress: connections that are lost now and then, after each has published,
+// are each tried again soon. Only tries in a row that achieve nothing wait longer and longer.
+func TestPauseGrowsOnlyWithoutProgress(t *testing.T) {
+	const losses = 12
+	lost := errors.New("connection reset")
+	for _, c := range []struct {
+		name     string
+		progress bool
+		atLeast  time.Duration
+		atMost   time.Duration
+	}{
+		{"with progress", true, 0, losses * 200 * time.Millisecond},
+		{"without progress", false, losses * time.Second, losses * 6 * time.Second},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var sources []*source
+				for i := range losses {
+					s := &source{fail: lost, pace: time.Millisecond}
+					if at := wal.LSN(20 + 10*i); c.progress {
+						s.frames = script(begin(at), outbox, insert(1, order("1", "a")), commit(at, at+8))
+					}
+					sources = append(sources, s)
+				}
+				began := time.Now()
+				var took time.Duration
+				last := &source{}
+				b := rig(t, nil, append(sources, last)...)
+				b.Relay.cfg.Events.Reconnect = func(string) {
+					if b.origins.opened == losses {
+						took = time.Since(began)
+					}
+				}
+				b.run(t)
+				time.Sleep(2 * time.Minute)
+				synctest.Wait()
+				if took < c.atLeast || took > c.atMost {
+					t.Errorf("%d sessions were lost within %s, want %s to %s", losses, took, c.atLeast, c.atMost)
+				}
+				if err := b.end(); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}

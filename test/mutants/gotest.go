@@ -104,8 +104,13 @@ type tested struct {
 
 // test runs tests of one package. The error is the go command's own; that a test failed is none.
 func (g gocmd) test(ctx context.Context, pkg string, names, flags []string) (*outcome, error) {
-	args := append([]string{"test", "-json", "-count=1", "-vet=off", "-timeout=0", "-run", pattern(names)}, flags...)
-	cmd, err := g.command(ctx, append(args, pkg)...)
+	rapid, err := rapidFlags(filepath.Join(g.root, filepath.FromSlash(pkg)))
+	if err != nil {
+		return nil, err
+	}
+	// The package comes first: go can't know whether a flag of the test binary takes a value.
+	args := []string{"test", "-json", "-count=1", "-vet=off", "-timeout=0", "-run", pattern(names), pkg}
+	cmd, err := g.command(ctx, slices.Concat(args, flags, rapid)...)
 	if err != nil {
 		return nil, err
 	}
@@ -178,16 +183,19 @@ func (o *outcome) add(e event) {
 // said is a line that a test printed with its place, as t.Error does.
 var said = regexp.MustCompile(`^\s*\S+\.go:[0-9]+: `)
 
-// assertion is the first thing that a test and its subtests had to say, or how it panicked.
+// assertion is the first thing that a test and its subtests had to say, or how it panicked. Of a
+// text of several lines it is the first three.
 func (o *outcome) assertion(name string) string {
 	var panicked string
 	for _, candidate := range o.ordered(name) {
 		for i, line := range candidate.output {
 			if said.MatchString(line) {
 				text := strings.TrimSpace(line)
-				// A message that begins on the next line.
-				if strings.HasSuffix(text, ":") && i+1 < len(candidate.output) {
-					text += " " + strings.TrimSpace(candidate.output[i+1])
+				for _, more := range candidate.output[i+1 : min(i+3, len(candidate.output))] {
+					if !strings.HasPrefix(more, "        ") || said.MatchString(more) {
+						break
+					}
+					text += " " + strings.TrimSpace(more)
 				}
 				return text
 			}

@@ -166,3 +166,24 @@ func testsOf(dir string) (map[string]bool, error) {
 	}
 	return tests, nil
 }
+
+// rapidFlags are what the property tests of a folder are run with, if it has any: a failure that
+// is expected must not be written into the work tree, and needs no smallest example.
+func rapidFlags(dir string) ([]string, error) {
+	files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
+	if err != nil {
+		return nil, err
+	}
+	for _, path := range files {
+		file, err := goparser.ParseFile(token.NewFileSet(), path, nil, goparser.ImportsOnly)
+		if err != nil {
+			return nil, err
+		}
+		for _, spec := range file.Imports {
+			if spec.Path.Value == `"pgregory.net/rapid"` {
+				return []string{"-rapid.nofailfile", "-rapid.shrinktime=1s"}, nil
+			}
+		}
+	}
+	return nil, nil
+}

@@ -136,7 +136,7 @@ func (r *runner) baseline(ctx context.Context, mutants []*mutant) (map[*mutant]s
 			useless[m] = text
 		}
 		if err == nil {
-			r.tell("baseline  %s  %d tests  %.1fs", g.pkg, len(g.names()), time.Since(begin).Seconds())
+			r.tell("baseline  %s  tests: %d  %.1fs", g.pkg, len(g.names()), time.Since(begin).Seconds())
 		}
 	})
 	return useless, errors.Join(append(bad, ctx.Err())...)

@@ -321,6 +321,20 @@ func TestCheck(t *testing.T) {
 	}
 }
 
+// A property that fails on a mutant as it has to leaves no trace in the tree.
+func TestRapidFlags(t *testing.T) {
+	root, err := findRoot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for dir, want := range map[string]bool{"shard": true, "test/mutants": false} {
+		flags, err := rapidFlags(filepath.Join(root, dir))
+		if err != nil || slices.Contains(flags, "-rapid.nofailfile") != want {
+			t.Errorf("%s: %q, %v", dir, flags, err)
+		}
+	}
+}
+
 func TestPattern(t *testing.T) {
 	if got, want := pattern([]string{"TestA", "TestB/x|y/z.1"}), `^TestA$|^TestB$/^x\|y$/^z\.1$`; got != want {
 		t.Errorf("got %s, want %s", got, want)

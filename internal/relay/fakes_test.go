@@ -85,6 +85,7 @@ func message(transactional byte, prefix string) wal.Frame {
 type source struct {
 	frames []wal.Frame
 	fail   error         // what Run returns after the frames; nil: it stays until ctx ends
+	refuse error         // what Start returns
 	pace   time.Duration // between two frames
 
 	mu      sync.Mutex
@@ -93,7 +94,7 @@ type source struct {
 	closed  bool
 }
 
-func (s *source) Start(_ context.Context, start wal.LSN) error { s.started = start; return nil }
+func (s *source) Start(_ context.Context, start wal.LSN) error { s.started = start; return s.refuse }
 func (s *source) Received() wal.LSN                            { return 0 }
 func (s *source) Close() error                                 { s.mu.Lock(); defer s.mu.Unlock(); s.closed = true; return nil }
 

@@ -146,7 +146,7 @@ func (r *Relay) supervise(ctx context.Context) error {
 		if standby(err) {
 			pause = standbyEvery
 			r.enter(PhaseStandby, err.Error())
-			if errors.Is(err, checkpoint.ErrOwnerLost) {
+			if r.disowned(ctx, err) {
 				r.handler.tracker.Store(nil) // what is left is the other relay's to publish
 			}
 		} else {
@@ -171,6 +171,17 @@ func (r *Relay) supervise(ctx context.Context) error {
 func standby(err error) bool {
 	_, active := wal.IsSlotActive(err)
 	return active || errors.Is(err, checkpoint.ErrOwnerLost) || errors.Is(err, checkpoint.ErrSlotBeingMade)
+}
+
+// disowned says whether another relay owns the row. That the slot is in use doesn't tell: it may be by
+// our own connection, which the server hasn't noticed the end of.
+func (r *Relay) disowned(ctx context.Context, standby error) bool {
+	if errors.Is(standby, checkpoint.ErrOwnerLost) {
+		return true
+	}
+	asking, cancel := context.WithTimeout(ctx, saveTimeout)
+	defer cancel()
+	return errors.Is(r.cfg.Store.CheckOwner(asking), checkpoint.ErrOwnerLost)
 }
 
 // close ends the sink and judges what is left behind.

@@ -157,3 +157,36 @@ func TestPauseGrowsOnlyWithoutProgress(t *testing.T) {
 		})
 	}
 }
+
+// TestStopOfARelayThatWasTakenOver: what a relay left in flight is no longer its own to repeat once
+// another one owns the row. While the slot is only busy, with its own old connection perhaps, it is.
+func TestStopOfARelayThatWasTakenOver(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		taken bool
+		left  int
+	}{{"taken over", true, 0}, {"slot is busy", false, 1}} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				lost := &source{frames: script(begin(20), outbox, insert(1, order("1", "a")), commit(20, 28)), fail: errors.New("EOF"), pace: time.Millisecond}
+				busy := &source{refuse: &wal.SlotActiveError{PID: 7, Err: errors.New("slot is active")}}
+				b := rig(t, nil, lost, busy)
+				b.run(t)
+				b.store.failWith(errors.New("connection reset")) // the event's ack can't be stored
+				time.Sleep(time.Minute)
+				b.store.failWith(nil)
+				b.store.lose(c.taken)
+				time.Sleep(standbyEvery + time.Second)
+				synctest.Wait()
+				err := b.end()
+				var left *UnackedError
+				switch {
+				case c.left == 0 && err != nil:
+					t.Errorf("stop: %v", err)
+				case c.left > 0 && (!errors.As(err, &left) || left.Events != c.left):
+					t.Errorf("stop: %v, want %d events that will repeat", err, c.left)
+				}
+			})
+		})
+	}
+}

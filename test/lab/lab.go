@@ -2,7 +2,6 @@ package lab
 
 import (
 	"context"
-	"fmt"
 	"os/exec"
 	"strconv"
 	"strings"
@@ -10,7 +9,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/cdc-relay/cdc-relay/internal/devenv"
@@ -32,6 +30,11 @@ type Lab struct {
 	// RelayURL and RelayBrokers are what relays are given: the same, or a proxy's.
 	RelayURL     string
 	RelayBrokers []string
+	// Logs is a folder for the relays' logs. Where it is empty a failed test prints them.
+	Logs string
+
+	kafka *kgo.Client // for questions about the topic
+	lives int         // relays started so far
 }
 
 // New makes a database on the server, the tables by the binary's own setup, and a topic.
@@ -39,6 +42,11 @@ func New(t testing.TB, pg *devenv.Postgres, brokers []string) *Lab {
 	t.Helper()
 	l := &Lab{t: t, URL: envtest.DatabaseOn(t, pg), Brokers: brokers, Topic: envtest.Topic(t, brokers, Partitions)}
 	l.RelayURL, l.RelayBrokers = l.URL, brokers
+	var err error
+	if l.kafka, err = kgo.NewClient(kgo.SeedBrokers(brokers...)); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(l.kafka.Close)
 	l.Slot = "relay_" + l.One("current_database()")
 	cmd := exec.Command(Binary(t), "setup", "--database-url", l.URL)
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -51,7 +59,8 @@ func New(t testing.TB, pg *devenv.Postgres, brokers []string) *Lab {
 func (l *Lab) Start(args ...string) *Process {
 	l.t.Helper()
 	env := []string{"DATABASE_URL=" + l.RelayURL, "KAFKA_BROKERS=" + strings.Join(l.RelayBrokers, ",")}
-	return start(l.t, Binary(l.t), env, append([]string{"run", "--publication", "outbox", "--topic", l.Topic, "--slot", l.Slot, "--admin-listen", "127.0.0.1:0", "--log-format", "json"}, args...)...)
+	l.lives++
+	return l.start(Binary(l.t), env, append([]string{"run", "--publication", "outbox", "--topic", l.Topic, "--slot", l.Slot, "--admin-listen", "127.0.0.1:0", "--log-format", "json"}, args...)...)
 }
 
 // Conn opens a connection to the lab's database; the test closes it.
@@ -82,14 +91,15 @@ func (l *Lab) Exec(sql string, args ...any) {
 // One returns a single value as text; "" for NULL and for no row.
 func (l *Lab) One(sql string, args ...any) string {
 	l.t.Helper()
-	v, err := l.one(sql, args...)
+	v, err := l.Ask(sql, args...)
 	if err != nil {
 		l.t.Fatalf("%s: %v", sql, err)
 	}
 	return v
 }
 
-func (l *Lab) one(sql string, args ...any) (string, error) {
+// Ask is One where the server may be away.
+func (l *Lab) Ask(sql string, args ...any) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	c, err := pgx.Connect(ctx, l.URL)
@@ -149,7 +159,7 @@ func (l *Lab) WaitStored(at wal.LSN) {
 	l.t.Helper()
 	var last string
 	Until(l.t, "the stored position to reach "+at.String(), func(context.Context) (bool, error) {
-		v, err := l.one("select stored from cdc_relay.checkpoint where slot = '" + l.Slot + "'")
+		v, err := l.Ask("select stored from cdc_relay.checkpoint where slot = '" + l.Slot + "'")
 		last = v
 		if err != nil {
 			last = err.Error()
@@ -160,58 +170,25 @@ func (l *Lab) WaitStored(at wal.LSN) {
 	}, &last)
 }
 
-// Records is how many records are in the topic now.
-func (l *Lab) Records() int64 {
-	l.t.Helper()
-	n, err := l.records(context.Background())
-	if err != nil {
-		l.t.Fatal(err)
-	}
-	return n
-}
-
-func (l *Lab) records(ctx context.Context) (int64, error) {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	c, err := kgo.NewClient(kgo.SeedBrokers(l.Brokers...))
-	if err != nil {
-		return 0, err
-	}
-	defer c.Close()
-	ends, err := kadm.NewClient(c).ListEndOffsets(ctx, l.Topic)
-	if err != nil {
-		return 0, err
-	}
-	var n int64
-	ends.Each(func(o kadm.ListedOffset) {
-		if o.Err == nil {
-			n += o.Offset
-		} else {
-			err = o.Err
-		}
-	})
-	return n, err
-}
-
-// WaitRecords waits until the topic holds at least n records.
-func (l *Lab) WaitRecords(n int64) {
-	l.t.Helper()
-	var last string
-	Until(l.t, fmt.Sprintf("%d records in the topic", n), func(ctx context.Context) (bool, error) {
-		got, err := l.records(ctx)
-		last = fmt.Sprint(got, " ", err)
-		return err == nil && got >= n, nil
-	}, &last)
-}
-
 // Verdict reads the whole topic and compares it with the outbox.
 func (l *Lab) Verdict() oracle.Report {
 	l.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	r, _ := l.Judge("outbox_events")
+	return r
+}
+
+// judgeLimit bounds the reading of the table and the topic: some million events.
+const judgeLimit = 10 * time.Minute
+
+// Judge reads the whole topic, compares it with a table that holds the outbox's columns, and returns
+// the records as well.
+func (l *Lab) Judge(table string) (oracle.Report, []oracle.Record) {
+	l.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), judgeLimit)
 	defer cancel()
 	c := l.Conn()
 	defer c.Close(ctx)
-	want, err := oracle.FromTable(ctx, c, oracle.TableQuery{Table: "outbox_events", Partitions: Partitions})
+	want, err := oracle.FromTable(ctx, c, oracle.TableQuery{Table: table, Partitions: Partitions})
 	if err != nil {
 		l.t.Fatal(err)
 	}
@@ -219,14 +196,14 @@ func (l *Lab) Verdict() oracle.Report {
 	if err != nil {
 		l.t.Fatal(err)
 	}
-	return oracle.Check(want, got)
+	return oracle.Check(want, got), got
 }
 
 // Settle waits until everything that is committed now has been published and stored. It inserts
 // one event of the entity "sentinel", and waits for that too.
 func (l *Lab) Settle() {
 	l.t.Helper()
-	ends := l.ends()
+	ends := l.WaitEnds()
 	at := l.CurrentLSN()
 	l.Insert(1, "sentinel")
 	id := l.One("select max(id) from outbox_events where entity_id = 'sentinel'")

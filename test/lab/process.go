@@ -2,7 +2,6 @@ package lab
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"sync"
 	"syscall"
 	"testing"
@@ -25,15 +25,13 @@ type Process struct {
 
 	mu    sync.Mutex
 	admin string // address, once it is known
-	log   bytes.Buffer
+	log   keptLog
 	ready chan struct{} // closed when admin is known
 }
 
-// logKept is how much of a relay's log is kept for a failure's report.
-const logKept = 256 << 10
-
-// start runs the binary. Its log is printed if the test fails.
-func start(t testing.TB, bin string, env []string, args ...string) *Process {
+// start runs the binary. Its log is printed, or put into the lab's folder, if the test fails.
+func (l *Lab) start(bin string, env []string, args ...string) *Process {
+	t := l.t
 	t.Helper()
 	p := &Process{t: t, cmd: exec.Command(bin, args...), done: make(chan struct{}), ready: make(chan struct{})}
 	p.cmd.Env = append(os.Environ(), env...)
@@ -46,14 +44,29 @@ func start(t testing.TB, bin string, env []string, args ...string) *Process {
 		t.Fatal(err)
 	}
 	go p.follow(stderr)
+	path := ""
+	if l.Logs != "" {
+		path = filepath.Join(l.Logs, fmt.Sprintf("relay-%04d.log", l.lives))
+	}
 	t.Cleanup(func() {
 		_ = p.cmd.Process.Kill()
 		<-p.done
 		if t.Failed() {
-			t.Logf("log of relay %d:\n%s", p.cmd.Process.Pid, p.Log())
+			p.report(path)
 		}
 	})
 	return p
+}
+
+// report writes the log to a file, or prints it where there is none.
+func (p *Process) report(path string) {
+	p.t.Helper()
+	text := fmt.Sprintf("log of relay %d, which ended with %s:\n%s", p.PID(), p.cmd.ProcessState, p.Log())
+	if path == "" {
+		p.t.Log(text)
+	} else if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		p.t.Errorf("keep the log of relay %d: %v", p.PID(), err)
+	}
 }
 
 // follow keeps the log and finds the admin address in it.
@@ -66,10 +79,7 @@ func (p *Process) follow(r io.Reader) {
 		}
 		known := json.Unmarshal(lines.Bytes(), &entry) == nil && entry.Message == "serving probes and metrics"
 		p.mu.Lock()
-		if p.log.Len() < logKept {
-			p.log.Write(lines.Bytes())
-			p.log.WriteByte('\n')
-		}
+		p.log.add(lines.Bytes())
 		if known && p.admin == "" {
 			p.admin = entry.Address
 			close(p.ready)
@@ -80,7 +90,7 @@ func (p *Process) follow(r io.Reader) {
 	close(p.done)
 }
 
-// Log is what the relay has logged so far, from the beginning.
+// Log is what the relay has logged so far; of a long log the middle is left out.
 func (p *Process) Log() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -89,6 +99,16 @@ func (p *Process) Log() string {
 
 // PID is its process id.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
+
+// Ended says whether it has ended, and with which exit code; -1 after a signal.
+func (p *Process) Ended() (code int, ended bool) {
+	select {
+	case <-p.done:
+		return p.cmd.ProcessState.ExitCode(), true
+	default:
+		return 0, false
+	}
+}
 
 // Kill ends it with SIGKILL, as a crash.
 func (p *Process) Kill() {
@@ -149,6 +169,45 @@ func (p *Process) get(ctx context.Context, path string) (int, string, error) {
 	return res.StatusCode, string(body), err
 }
 
+// Status is what a relay says of itself.
+type Status struct {
+	Ready          bool   `json:"ready"`
+	Phase          string `json:"phase"`
+	Reason         string `json:"reason"`
+	StoredLSN      string `json:"stored_lsn"`
+	InflightEvents int    `json:"inflight_events"`
+}
+
+// Status asks it how it is.
+func (p *Process) Status(ctx context.Context) (Status, error) {
+	code, body, err := p.get(ctx, "/readyz?verbose")
+	if err != nil {
+		return Status{}, err
+	}
+	var s Status
+	if err := json.Unmarshal([]byte(body), &s); err != nil {
+		return Status{}, fmt.Errorf("read the answer of /readyz: %w", err)
+	}
+	if s.Ready != (code == http.StatusOK) {
+		return s, fmt.Errorf("/readyz answers %d and says ready: %v", code, s.Ready)
+	}
+	return s, nil
+}
+
+// WaitPhase waits until it is in a phase.
+func (p *Process) WaitPhase(phase string) {
+	p.t.Helper()
+	var last string
+	Until(p.t, "the phase "+phase, func(ctx context.Context) (bool, error) {
+		if code, ended := p.Ended(); ended {
+			return false, fmt.Errorf("the relay has ended with %d", code)
+		}
+		s, err := p.Status(ctx)
+		last = fmt.Sprintf("%+v %v", s, err)
+		return err == nil && s.Phase == phase, nil
+	}, &last)
+}
+
 // WaitReady waits until it says that it is ready.
 func (p *Process) WaitReady() {
 	p.t.Helper()
@@ -160,10 +219,8 @@ func (p *Process) WaitHTTP(path string, status int) {
 	p.t.Helper()
 	var last string
 	Until(p.t, fmt.Sprintf("%s to answer %d", path, status), func(ctx context.Context) (bool, error) {
-		select {
-		case <-p.done:
-			return false, fmt.Errorf("the relay has ended with %d", p.cmd.ProcessState.ExitCode())
-		default:
+		if code, ended := p.Ended(); ended {
+			return false, fmt.Errorf("the relay has ended with %d", code)
 		}
 		code, body, err := p.get(ctx, path)
 		last = fmt.Sprint(code, " ", body, " ", err)
@@ -203,7 +260,7 @@ func UntilSQL(t testing.TB, l *Lab, sql, want string) {
 	t.Helper()
 	var last string
 	Until(t, fmt.Sprintf("%q to give %q", sql, want), func(context.Context) (bool, error) {
-		v, err := l.one(sql)
+		v, err := l.Ask(sql)
 		if last = v; err != nil {
 			last = err.Error()
 		}

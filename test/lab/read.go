@@ -2,6 +2,7 @@ package lab
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -17,32 +18,76 @@ type Seen struct {
 	Headers   map[string]string
 }
 
-// ends are the offsets at which each partition will go on.
-func (l *Lab) ends() map[int32]kgo.Offset {
+// Ends are the offsets at which each partition of the topic will go on.
+func (l *Lab) Ends(ctx context.Context) (map[int32]int64, error) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	listed, err := kadm.NewClient(l.kafka).ListEndOffsets(ctx, l.Topic)
+	if err == nil {
+		err = listed.Error()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list the end offsets of topic %q: %w", l.Topic, err)
+	}
+	ends := map[int32]int64{}
+	listed.Each(func(o kadm.ListedOffset) { ends[o.Partition] = o.Offset })
+	return ends, nil
+}
+
+// WaitEnds asks for the Ends until the broker answers.
+func (l *Lab) WaitEnds() map[int32]int64 {
 	l.t.Helper()
-	ends := map[int32]kgo.Offset{}
+	var ends map[int32]int64
+	var last string
 	Until(l.t, "the ends of the topic's partitions", func(ctx context.Context) (bool, error) {
-		c, err := kgo.NewClient(kgo.SeedBrokers(l.Brokers...))
-		if err != nil {
-			return false, err
-		}
-		defer c.Close()
-		listed, err := kadm.NewClient(c).ListEndOffsets(ctx, l.Topic)
-		if err != nil || listed.Error() != nil {
-			return false, nil // the broker may be away for the moment
-		}
-		listed.Each(func(o kadm.ListedOffset) { ends[o.Partition] = kgo.NewOffset().At(o.Offset) })
-		return true, nil
-	}, nil)
+		var err error
+		ends, err = l.Ends(ctx)
+		last = fmt.Sprint(err)
+		return err == nil, nil // the broker may be away for the moment
+	}, &last)
 	return ends
 }
 
+// Count is how many records lie before the ends.
+func Count(ends map[int32]int64) int64 {
+	var n int64
+	for _, end := range ends {
+		n += end
+	}
+	return n
+}
+
+// Records is how many records are in the topic now.
+func (l *Lab) Records() int64 {
+	l.t.Helper()
+	ends, err := l.Ends(context.Background())
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return Count(ends)
+}
+
+// WaitRecords waits until the topic holds at least n records.
+func (l *Lab) WaitRecords(n int64) {
+	l.t.Helper()
+	var last string
+	Until(l.t, fmt.Sprintf("%d records in the topic", n), func(ctx context.Context) (bool, error) {
+		ends, err := l.Ends(ctx)
+		last = fmt.Sprint(Count(ends), " ", err)
+		return err == nil && Count(ends) >= n, nil
+	}, &last)
+}
+
 // await reads on from the ends until the event is there.
-func (l *Lab) await(ends map[int32]kgo.Offset, dedupeKey string) {
+func (l *Lab) await(ends map[int32]int64, dedupeKey string) {
 	l.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	c, err := kgo.NewClient(kgo.SeedBrokers(l.Brokers...), kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{l.Topic: ends}))
+	from := map[int32]kgo.Offset{}
+	for partition, end := range ends {
+		from[partition] = kgo.NewOffset().At(end)
+	}
+	c, err := kgo.NewClient(kgo.SeedBrokers(l.Brokers...), kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{l.Topic: from}))
 	if err != nil {
 		l.t.Fatal(err)
 	}

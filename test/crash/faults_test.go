@@ -1,0 +1,45 @@
+package crash
+
+import (
+	"testing"
+	"time"
+)
+
+// TestFaults strikes with each fault once, under traffic, on one set of servers, and after each the
+// relay must find back by itself. At the end the oracle judges all of it, and what may not repeat
+// events has not.
+func TestFaults(t *testing.T) {
+	w := newWorld(t, 4*time.Second, "")
+	writers := w.Write(4, 40*time.Millisecond)
+	var struck []fault
+	var crimes []crime
+	for _, f := range faults() {
+		// Sealed before: a relay that lives settles and stores what it has in flight. It stores once a
+		// second at most, and has just done so.
+		c := witness(t, w.Lab, f.name).sealed(w.Lab)
+		f.begin(w)
+		if f.end != nil {
+			hold(700 * time.Millisecond)
+			f.end(w)
+		}
+		began := time.Now()
+		first := w.recovered()
+		t.Logf("%-32s first record after %6s, all after %6s", f.name, first.Round(time.Millisecond), time.Since(began).Round(time.Millisecond))
+		struck, crimes = append(struck, f), append(crimes, c)
+	}
+	writers.Stop()
+	w.Settle()
+	r, got := w.Judge("outbox_events")
+	t.Logf("\n%s", r)
+	if !r.Clean() {
+		t.Errorf("not clean after %d faults", len(struck))
+	}
+	judge(t, crimes, got)
+	for i, n := range repeats(crimes, got) {
+		if struck[i].once && n > 0 {
+			t.Errorf("%s: %d repeats, want none", struck[i].name, n)
+		}
+	}
+	w.alive()
+	w.stop(w.relay)
+}

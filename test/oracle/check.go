@@ -46,6 +46,7 @@ func Check(expected []Expected, got []Record) Report {
 			})
 		}
 	}
+	c.positions()
 	c.report.Partitions = c.partitions()
 	return c.report
 }
@@ -69,9 +70,23 @@ type keyState struct {
 	partition int32 // of its first record
 	seen      bool  // a first occurrence was seen
 	order     int64 // greatest order among first occurrences
-	position  string
-	last      int64 // order of the last record, first or repeat
+	position  Position
+	last      place // of the last record, first or repeat
 	rewinds   int
+}
+
+// place is where an event is among those of its key.
+type place struct {
+	order    int64
+	position Position
+}
+
+// behind says that p is not before q, by what is known of both.
+func (p place) behind(q place) bool {
+	if p.order == ByPosition || q.order == ByPosition {
+		return !p.position.none() && q.position.compare(p.position) <= 0
+	}
+	return q.order <= p.order
 }
 
 type partState struct {
@@ -122,11 +137,12 @@ func (c *checker) record(i int32) {
 		c.find(Moved, finding(r, e.Key, fmt.Sprintf("belongs in partition %d", belongs)))
 	}
 	if !moved { // there is no order between partitions
-		if k.seen && e.Order <= k.last {
+		here := place{e.Order, r.Position}
+		if k.seen && k.last.behind(here) {
 			k.rewinds++
 			c.report.Rewinds = max(c.report.Rewinds, k.rewinds)
 		}
-		k.last = e.Order
+		k.last = here
 	}
 	if c.first[n] >= 0 {
 		part.repeats++
@@ -143,26 +159,37 @@ func (c *checker) record(i int32) {
 
 // order judges a first occurrence: it must not come after a later event of its key.
 func (c *checker) order(r *Record, e *Expected, k *keyState) {
-	if k.seen && e.Order <= k.order {
+	if k.seen && e.Order <= k.order && e.Order != ByPosition {
 		c.find(Backward, finding(r, e.Key, fmt.Sprintf("order %d comes after %d", e.Order, k.order)))
 	}
-	if k.seen && r.Position != "" && r.Position <= k.position {
+	if !r.Position.none() && r.Position.compare(k.position) <= 0 {
 		c.find(Stale, finding(r, e.Key, fmt.Sprintf("position %s comes after %s", r.Position, k.position)))
 	}
 	if !k.seen || e.Order > k.order {
 		k.order = e.Order
 	}
-	k.position = max(k.position, r.Position)
+	if r.Position.compare(k.position) > 0 {
+		k.position = r.Position
+	}
 	k.seen = true
 }
 
-// bytes compares a record with what the event says about its key and value.
+// bytes compares a record with what the event says about its content.
 func (c *checker) bytes(r *Record, e *Expected) {
 	if e.RecordKey != Any && r.Key != e.RecordKey {
 		c.find(Altered, finding(r, e.Key, "the key's bytes are not the event's"))
 	}
 	if e.Value != Any && r.Value != e.Value {
 		c.find(Altered, finding(r, e.Key, "the value's bytes are not the event's"))
+	}
+	if e.Promised != Any && r.Promised != e.Promised {
+		c.find(Altered, finding(r, e.Key, "the headers, leaving the position aside, are not the event's"))
+	}
+	if e.Timestamp != 0 && r.Timestamp != e.Timestamp {
+		c.find(Altered, finding(r, e.Key, fmt.Sprintf("the timestamp is %d, not %d", r.Timestamp, e.Timestamp)))
+	}
+	if r.Malformed {
+		c.find(Misnumbered, finding(r, e.Key, "the header "+positionHeader+" holds no position"))
 	}
 }
 
@@ -175,7 +202,8 @@ func (c *checker) repeat(r, first *Record, e *Expected) {
 	}{
 		{"key", r.Key != first.Key},
 		{"value", r.Value != first.Value},
-		{"headers", r.Headers != first.Headers},
+		{"position", r.Position != first.Position},
+		{"headers", r.Headers != first.Headers && r.Position == first.Position},
 		{"timestamp", r.Timestamp != first.Timestamp},
 	} {
 		if d.differ {

@@ -15,5 +15,13 @@
 //
 // The traffic must have ended: the topic is read up to its end as of the call.
 //
-// Keys, values and headers are kept as digests, so a million events need some 400 MB.
+// Everything is compared that the table can tell: key, value, partition, headers, timestamp, the
+// order in a key. What it can't tell is the position header. That must be well-formed, the same
+// in each repeat, no other event's, of one commit for all events of a transaction, and rise in
+// each key as the order of the table does, in whatever partitions its records are. Positions are
+// not compared with the times of commits: a transaction takes its time before it writes its
+// commit record, so that of two at the same time the later one may have the lower position.
+//
+// Keys, values and headers are kept as digests: an event takes some 320 bytes with its record
+// (BenchmarkCheck: 232 kept, 87 while it is judged), so a million events need 320 MB.
 package oracle

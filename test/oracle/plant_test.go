@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/cdc-relay/cdc-relay/internal/devenv/envtest"
 	"github.com/cdc-relay/cdc-relay/test/oracle"
 )
 
@@ -127,8 +128,30 @@ var plantedFaults = []struct {
 		nil, "", true,
 	},
 	{
-		"stale position", edit(plantedID, func(r *kgo.Record) { r.Headers[1].Value = []byte("0001:0000000000000001:0000000000") }),
-		counts{oracle.Stale: 1},
+		"stale position", edit(plantedID, func(r *kgo.Record) { r.Headers[1].Value = []byte("0001:0000000000000001:0000000009") }),
+		counts{oracle.Stale: 1, oracle.Misnumbered: 1},
+		plantedID, false,
+	},
+	{
+		"position of another event", edit(plantedID, func(r *kgo.Record) { r.Headers[1].Value = []byte("0001:0000000000000005:0000000003") }),
+		counts{oracle.Misnumbered: 1},
+		several, false,
+	},
+	{
+		"position of a later event, moved", edit(plantedID, func(r *kgo.Record) {
+			r.Partition, r.Headers[1].Value = 1, []byte("0001:0000000000000001:0000000007")
+		}),
+		counts{oracle.Misnumbered: 1, oracle.Moved: 1},
+		plantedID, false,
+	},
+	{
+		"position in lower case", edit(plantedID, func(r *kgo.Record) { r.Headers[1].Value = []byte("0001:000000000000000a:0000000002") }),
+		counts{oracle.Misnumbered: 1},
+		plantedID, false,
+	},
+	{
+		"repeat with another position", again(plantedID, func(r *kgo.Record) { r.Headers[1].Value = []byte("0001:0000000000000009:0000000002") }),
+		counts{oracle.Repeated: 1, oracle.Differing: 1},
 		plantedID, false,
 	},
 	{"other key bytes", edit(plantedID, func(r *kgo.Record) { r.Key = []byte("key-3") }), counts{oracle.Altered: 1}, plantedID, false},
@@ -164,10 +187,19 @@ var plantedFaults = []struct {
 }
 
 func TestPlantedFaults(t *testing.T) {
+	t.Run("embedded", func(t *testing.T) { plantAll(t, func(t *testing.T) ([]string, string) { return broker(t), "t" }) })
+	t.Run("real", func(t *testing.T) {
+		brokers := envtest.Kafka(t).Brokers()
+		plantAll(t, func(t *testing.T) ([]string, string) { return brokers, envtest.Topic(t, brokers, partitions) })
+	})
+}
+
+func plantAll(t *testing.T, topic func(*testing.T) (brokers []string, name string)) {
 	for _, tc := range plantedFaults {
 		t.Run(tc.name, func(t *testing.T) {
 			recs, want := plan()
-			rep := judge(t, tc.plant(recs), want)
+			brokers, name := topic(t)
+			rep := judgeIn(t, brokers, name, tc.plant(recs), want)
 			for k, n := range tally(rep) {
 				if n != tc.want[k] {
 					t.Errorf("%d %s, want %d", n, k, tc.want[k])
@@ -261,18 +293,27 @@ func tally(r oracle.Report) map[oracle.Kind]int {
 	return map[oracle.Kind]int{
 		oracle.Missing: r.Missing, oracle.Unknown: r.Unknown, oracle.Moved: r.Moved, oracle.Backward: r.Backward,
 		oracle.Stale: r.Stale, oracle.Altered: r.Altered, oracle.Differing: r.Differing,
-		oracle.Ambiguous: r.Ambiguous, oracle.Repeated: r.Repeated,
+		oracle.Ambiguous: r.Ambiguous, oracle.Misnumbered: r.Misnumbered, oracle.Repeated: r.Repeated,
 	}
 }
 
-// judge writes records to a topic of a broker, in order, and lets the oracle read it.
+// judge is judgeIn with a broker of its own.
 func judge(t *testing.T, recs []*kgo.Record, want []oracle.Expected) oracle.Report {
 	t.Helper()
-	brokers := broker(t)
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	return judgeIn(t, broker(t), "t", recs, want)
+}
+
+// judgeIn writes records to an empty topic, in order, and lets the oracle read it.
+func judgeIn(t *testing.T, brokers []string, topic string, recs []*kgo.Record, want []oracle.Expected) oracle.Report {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
+	for i, r := range recs {
+		recs[i] = clone(r)
+		recs[i].Topic = topic
+	}
 	write(ctx, t, brokers, recs)
-	got, err := oracle.ReadTopic(ctx, brokers, "t")
+	got, err := oracle.ReadTopic(ctx, brokers, topic)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,8 +2,6 @@ package oracle
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/binary"
 	"fmt"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -40,7 +38,7 @@ func ReadTopic(ctx context.Context, brokers []string, topic string) ([]Record, e
 	}
 	cl.AddConsumePartitions(map[string]map[int32]kgo.Offset{topic: from})
 
-	parts := make([][]Record, len(ends))
+	all, parts := places(ends)
 	for open > 0 {
 		fs := cl.PollFetches(ctx)
 		if errs := fs.Errors(); len(errs) > 0 {
@@ -58,11 +56,32 @@ func ReadTopic(ctx context.Context, brokers []string, topic string) ([]Record, e
 			}
 		})
 	}
-	var all []Record
-	for _, p := range parts {
-		all = append(all, p...)
+	return closeUp(all, parts), nil
+}
+
+// places returns one array for all records, and pieces of it for those of each partition, so
+// that there is never a second copy of them.
+func places(ends []int64) (all []Record, parts [][]Record) {
+	var n int64
+	for _, end := range ends {
+		n += end
 	}
-	return all, nil
+	all = make([]Record, n)
+	rest := all
+	for _, end := range ends {
+		parts = append(parts, rest[:0:end])
+		rest = rest[end:]
+	}
+	return all, parts
+}
+
+// closeUp moves the parts of an array together: some offsets hold no record.
+func closeUp(all []Record, parts [][]Record) []Record {
+	n := 0
+	for _, p := range parts {
+		n += copy(all[n:], p)
+	}
+	return all[:n]
 }
 
 // endOffsets returns the end of each partition, by number.
@@ -106,29 +125,6 @@ func digest(r *kgo.Record) Record {
 		Key:       Sum(r.Key),
 		Value:     Sum(r.Value),
 	}
-	// Lengths go into the hash so that no two lists of headers look the same; a null value
-	// has the length -1.
-	h := sha256.New()
-	var n [8]byte
-	part := func(b []byte) {
-		l := int64(len(b))
-		if b == nil {
-			l = -1
-		}
-		binary.BigEndian.PutUint64(n[:], uint64(l))
-		h.Write(n[:])
-		h.Write(b)
-	}
-	for _, hd := range r.Headers {
-		part([]byte(hd.Key))
-		part(hd.Value)
-		switch hd.Key {
-		case idHeader:
-			out.ID = string(hd.Value)
-		case positionHeader:
-			out.Position = string(hd.Value)
-		}
-	}
-	out.Headers = Digest(binary.BigEndian.Uint64(h.Sum(nil)))
+	out.headers(r.Headers)
 	return out
 }

@@ -78,3 +78,42 @@ func TestDigestsTellNullFromEmpty(t *testing.T) {
 		t.Error("null and empty look the same")
 	}
 }
+
+// The marks of transactions take offsets, and are no records.
+func TestReadTopicAroundControlRecords(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	brokers := broker(t)
+	cl, err := kgo.NewClient(kgo.SeedBrokers(brokers...), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.TransactionalID("x"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	const rounds = 3
+	for n := range rounds {
+		if err := cl.BeginTransaction(); err != nil {
+			t.Fatal(err)
+		}
+		for p := range int32(partitions) {
+			if err := cl.ProduceSync(ctx, &kgo.Record{Topic: "t", Partition: p, Key: []byte{byte(n)}}).FirstErr(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := cl.EndTransaction(ctx, kgo.TryCommit); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := oracle.ReadTopic(ctx, brokers, "t")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(got) != rounds*partitions {
+		t.Fatalf("%d records, want %d", len(got), rounds*partitions)
+	}
+	for i, r := range got {
+		n := i % rounds
+		if r.Partition != int32(i/rounds) || r.Offset != int64(2*n) || r.Key != oracle.Sum([]byte{byte(n)}) {
+			t.Errorf("record %d: %+v", i, r)
+		}
+	}
+}

@@ -16,13 +16,17 @@ const (
 	Moved     Kind = "moved"     // a record is in another partition than it belongs
 	Backward  Kind = "backward"  // an event's first record comes after a later event of its key
 	Stale     Kind = "stale"     // like backward, by the position header
-	Altered   Kind = "altered"   // a record's key or value is not the event's
+	Altered   Kind = "altered"   // a record's key, value, headers or timestamp are not the event's
 	Differing Kind = "differing" // a repeat is not the same as the first record in every byte
 	Ambiguous Kind = "ambiguous" // two expected events share an ID
-	Repeated  Kind = "repeated"  // a record of an event that was there before; no fault by itself
+	// Misnumbered: a position header holds no position, or that of another event, or another
+	// commit than other events of the transaction have, or contradicts the order of its key in
+	// the table, in whatever partitions the records are.
+	Misnumbered Kind = "misnumbered"
+	Repeated    Kind = "repeated" // a record of an event that was there before; no fault by itself
 )
 
-var kinds = []Kind{Missing, Unknown, Moved, Backward, Stale, Altered, Differing, Ambiguous, Repeated}
+var kinds = []Kind{Missing, Unknown, Moved, Backward, Stale, Altered, Differing, Ambiguous, Misnumbered, Repeated}
 
 // Finding is one thing that the oracle saw.
 type Finding struct {
@@ -48,15 +52,16 @@ type Report struct {
 	Records  int `json:"records"`  // records that are
 	Events   int `json:"events"`   // expected events that are there, once or more often
 
-	Missing   int `json:"missing"`
-	Unknown   int `json:"unknown"`
-	Moved     int `json:"moved"`
-	Backward  int `json:"backward"`
-	Stale     int `json:"stale"`
-	Altered   int `json:"altered"`
-	Differing int `json:"differing"`
-	Ambiguous int `json:"ambiguous"`
-	Repeated  int `json:"repeated"`
+	Missing     int `json:"missing"`
+	Unknown     int `json:"unknown"`
+	Moved       int `json:"moved"`
+	Backward    int `json:"backward"`
+	Stale       int `json:"stale"`
+	Altered     int `json:"altered"`
+	Differing   int `json:"differing"`
+	Ambiguous   int `json:"ambiguous"`
+	Misnumbered int `json:"misnumbered"`
+	Repeated    int `json:"repeated"`
 
 	// Rewinds is the greatest number of times that the records of one key stepped back.
 	// Publishing again from a stored position makes one; more than one per crash says that
@@ -100,6 +105,8 @@ func (r *Report) count(k Kind) *int {
 		return &r.Differing
 	case Ambiguous:
 		return &r.Ambiguous
+	case Misnumbered:
+		return &r.Misnumbered
 	default:
 		return &r.Repeated
 	}

@@ -78,19 +78,25 @@ func TestFromTableIdentity(t *testing.T) {
 		{ID: "gone::10", Key: "", Order: 10, RecordKey: oracle.Sum([]byte{}), Value: oracle.Sum([]byte(`"é"`))},
 	}
 	for i := range want {
+		if got[i].Txn == 0 || got[i].Txn != got[0].Txn || got[i].Promised == oracle.Any || got[i].Timestamp == 0 {
+			t.Errorf("event %d tells too little: %+v", i, got[i])
+		}
 		want[i].Partition = got[i].Partition // the vectors' business
+		want[i].Txn, want[i].Promised, want[i].Timestamp = got[i].Txn, got[i].Promised, got[i].Timestamp
 		if got[i] != want[i] {
 			t.Errorf("event %d:\n got %+v\nwant %+v", i, got[i], want[i])
 		}
 	}
 	other, err := oracle.FromTable(ctx, conn, oracle.TableQuery{
-		Table: "oracle_events", Where: "id > 0", ID: "id::text", Key: "event_type", Order: "-id", Value: "-",
+		Table: "oracle_events", Where: "id > 0", ID: "id::text", Key: "event_type", Order: "-id", Value: oracle.Skip,
+		Headers: oracle.Skip, Created: oracle.Skip, Updated: true,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, e := range other {
-		if e.Partition != -1 || e.Value != oracle.Any || e.Order >= 0 || !strings.Contains("9 10", e.ID) {
+		if e.Partition != -1 || e.Value != oracle.Any || e.Order >= 0 || !strings.Contains("9 10", e.ID) ||
+			e.Promised != oracle.Any || e.Timestamp != 0 || e.Txn != 0 {
 			t.Errorf("got %+v", e)
 		}
 	}
@@ -135,7 +141,8 @@ func database(t *testing.T) (context.Context, *pgx.Conn) {
 	}
 	t.Cleanup(func() { _ = conn.Close(context.Background()) }) // the test's verdict stands already
 	_, err = conn.Exec(ctx, `create temp table oracle_events (
-		id bigserial primary key, entity_id text, event_type text not null, payload jsonb)`)
+		id bigserial primary key, entity_id text, event_type text not null, payload jsonb,
+		created_at timestamptz default clock_timestamp(), headers json)`)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -54,7 +54,7 @@ func options(o devenv.PostgresOptions) devenv.PostgresOptions {
 	if o.Version == "" {
 		o.Version = os.Getenv("TEST_POSTGRES_VERSION")
 	}
-	all := map[string]string{"fsync": "off"}
+	all := map[string]string{"fsync": "off", "track_commit_timestamp": "on"}
 	maps.Copy(all, o.Settings)
 	o.Settings = all
 	return o

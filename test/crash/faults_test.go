@@ -9,7 +9,7 @@ import (
 // relay must find back by itself. At the end the oracle judges all of it, and what may not repeat
 // events has not.
 func TestFaults(t *testing.T) {
-	w := newWorld(t, 4*time.Second, "")
+	w := newWorld(t, 4*time.Second, "", nil)
 	writers := w.Write(4, 40*time.Millisecond)
 	var struck []fault
 	var crimes []crime

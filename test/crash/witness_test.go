@@ -25,15 +25,15 @@ func witness(t *testing.T, l *lab.Lab, what string) crime {
 	t.Helper()
 	l.WaitStored(l.Stored() + 1)
 	l.WaitRecords(l.Records() + 200)
-	return scene(t, l, what)
+	return scene(t, l, "outbox_events", what)
 }
 
-// scene notes how things are.
-func scene(t *testing.T, l *lab.Lab, what string) crime {
+// scene notes how things are. The table holds all events.
+func scene(t *testing.T, l *lab.Lab, table, what string) crime {
 	t.Helper()
 	c := crime{what: what, ends: l.WaitEnds()}
 	var err error
-	if c.newest, err = strconv.ParseInt(l.One("select coalesce(max(id), 0) from outbox_events"), 10, 64); err != nil {
+	if c.newest, err = strconv.ParseInt(l.One("select coalesce(max(id), 0) from "+table), 10, 64); err != nil {
 		t.Fatal(err)
 	}
 	return c

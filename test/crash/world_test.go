@@ -27,16 +27,17 @@ type world struct {
 
 	relay *lab.Process // the one that publishes
 	aside *lab.Process // a frozen one that another has taken over from; mostly nil
-	lives []*lab.Process
+	// born is told of each relay that starts; nil is nobody.
+	born func(*lab.Process)
 	// calm says that everything was well before the fault and that nothing else strikes meanwhile.
 	calm bool
 }
 
 // newWorld starts the servers, the proxies and a relay. A walsender that hears nothing ends after
 // senderTimeout.
-func newWorld(t *testing.T, senderTimeout time.Duration, logs string) *world {
+func newWorld(t *testing.T, senderTimeout time.Duration, logs string, born func(*lab.Process)) *world {
 	t.Helper()
-	w := &world{t: t, calm: true}
+	w := &world{t: t, calm: true, born: born}
 	w.postgres = envtest.OwnPostgres(t, devenv.PostgresOptions{Settings: map[string]string{
 		"wal_sender_timeout": fmt.Sprintf("%dms", senderTimeout.Milliseconds()),
 	}})
@@ -81,7 +82,9 @@ func (w *world) must(err error) {
 func (w *world) spawn() *lab.Process {
 	w.t.Helper()
 	p := w.Start()
-	w.lives = append(w.lives, p)
+	if w.born != nil {
+		w.born(p)
+	}
 	return p
 }
 

@@ -70,7 +70,9 @@ func (w *Writers) session(ctx context.Context, url string, no int, gap time.Dura
 		if rnd.IntN(10) == 0 {
 			err = tx.Rollback(ctx)
 		} else {
-			err = tx.Commit(ctx)
+			// Not cut off by the end of the writers: what is committed is then committed before Stop
+			// returns, and so before the test looks at the table.
+			err = tx.Commit(context.WithoutCancel(ctx))
 		}
 		if err != nil {
 			return

@@ -31,6 +31,7 @@ type pump struct {
 	open      bool           // between Begin and Commit
 	events    int            // of the open transaction
 	bytes     int64
+	handed    wal.LSN // commit of the newest event that the sink was given
 }
 
 func newPump(cfg *Config, s sink.Sink, g *gate, t *checkpoint.Tracker, o Origin, stop <-chan struct{}) *pump {
@@ -292,5 +293,6 @@ func (p *pump) produce(ctx context.Context, r *sink.Record) error {
 	}
 	p.events++
 	p.bytes += int64(r.Bytes())
+	p.handed = r.Position.Commit
 	return p.sink.Produce(ctx, r)
 }

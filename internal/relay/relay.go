@@ -31,6 +31,10 @@ type Relay struct {
 	// storedEvents counts the session's events that the stored position covers.
 	storedEvents atomic.Uint64
 	saves        saves
+	// ahead counts the events past the stored position that the sessions which are over handed to the
+	// sink, the newest of them committed at handed: they come again. Only Run's goroutine uses both.
+	ahead  int
+	handed wal.LSN
 
 	source atomic.Pointer[sourceBox] // of the running session
 
@@ -148,6 +152,7 @@ func (r *Relay) supervise(ctx context.Context) error {
 			r.enter(PhaseStandby, err.Error())
 			if r.disowned(ctx, err) {
 				r.handler.tracker.Store(nil) // what is left is the other relay's to publish
+				r.ahead = 0
 			}
 		} else {
 			r.enter(PhaseWaiting, err.Error())
@@ -209,13 +214,19 @@ func (r *Relay) close(ctx context.Context, err error) error {
 	return cerr
 }
 
+// note takes over what a session leaves that is ending. Each session begins at the stored position and
+// hands the same events over in the same order, so of two the longer one counts. It may be too many
+// where a write of the position came through without an answer.
+func (r *Relay) note(t *checkpoint.Tracker) {
+	r.ahead = max(0, max(r.ahead, int(t.Added()))-int(r.storedEvents.Load()))
+}
+
 // left is the number of events that were handed to the sink and lie past the stored position.
 func (r *Relay) left(unsettled int) int {
-	t := r.handler.tracker.Load()
-	if t == nil {
+	if r.stored.Stored() > r.handed {
 		return unsettled
 	}
-	return max(unsettled, int(t.Added()-r.storedEvents.Load()))
+	return max(unsettled, r.ahead)
 }
 
 // reasonIs tells whether the relay waits for this reason already.

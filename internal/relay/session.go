@@ -54,6 +54,7 @@ func (r *Relay) session(ctx context.Context) error {
 		if serr := r.settle(ctx, tracker, err); err == nil {
 			err = serr
 		}
+		r.note(tracker)
 	}
 	stopStream()
 	drainBatches(batches)
@@ -126,7 +127,9 @@ func (r *Relay) pump(ctx, work context.Context, origin Origin, in <-chan *wal.Ba
 			fail(err)
 		}
 	}()
-	err := newPump(&r.cfg, r.sink, r.gate, tracker, origin, ctx.Done()).run(work, in)
+	p := newPump(&r.cfg, r.sink, r.gate, tracker, origin, ctx.Done())
+	err := p.run(work, in)
+	r.handed = max(r.handed, p.handed)
 	stopSaving()
 	<-saved
 	if err == nil && ctx.Err() == nil {

@@ -1,0 +1,50 @@
+package relay
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cdc-relay/cdc-relay/wal"
+)
+
+// What a lost session published past the stored position comes again, so a stop before the next
+// session has read that far is not a clean one.
+func TestStopSaysWhatALostSessionLeft(t *testing.T) {
+	one := script(begin(20), outbox, insert(1, order("1", "a")), commit(20, 28))
+	two := script(begin(30), outbox, insert(1, order("2", "a")), commit(30, 38))
+	three := script(begin(40), outbox, insert(1, order("3", "a")), commit(40, 48))
+	for name, c := range map[string]struct {
+		again []wal.Frame // what the second session reads before the stop
+		left  int
+	}{
+		"nothing is read again": {nil, 3},
+		"a part is read again":  {script(one, two), 1},
+		"all is read again":     {script(one, two, three), 0},
+		"and more":              {script(one, two, three, begin(50), insert(1, order("4", "a")), commit(50, 58)), 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				lost := &source{frames: script(one, two, three), fail: errors.New("connection reset"), pace: time.Millisecond}
+				b := rig(t, nil, lost, &source{frames: c.again})
+				b.store.failWith(errors.New("disk full"))
+				b.run(t)
+				time.Sleep(50 * time.Millisecond) // the first session is over, the second isn't there yet
+				b.store.failWith(nil)
+				time.Sleep(5 * time.Second)
+				if b.origins.opened != 2 || b.store.at() != 10 && c.again == nil {
+					t.Fatalf("%d sessions, stored %s", b.origins.opened, b.store.at())
+				}
+				err := b.end()
+				var left *UnackedError
+				switch {
+				case c.left == 0 && err != nil:
+					t.Errorf("stop: %v, want a clean one", err)
+				case c.left > 0 && (!errors.As(err, &left) || left.Events != c.left):
+					t.Errorf("stop: %v, want %d events that will repeat", err, c.left)
+				}
+			})
+		})
+	}
+}

@@ -100,6 +100,13 @@ var importTable = map[string]allowed{
 	"test/integration": {},
 	"test/crash":       {},
 	"test/mutants":     {},
+	// The relay as a whole, without a server.
+	"test/simulation": {
+		ours: []string{"wal", "decode", "decode/shape", "shard", "sink", "sink/kafka", "checkpoint", "internal/relay"},
+		third: []string{
+			franz + "kbin", franz + "kmsg", "github.com/IBM/sarama", pgconn, zerolog,
+		},
+	},
 	"test/storm": {
 		ours:  []string{"wal", "decode/shape", "sink", "test/oracle"},
 		third: []string{franz + "kbin", franz + "kerr", franz + "kfake", franz + "kmsg"},

@@ -1,0 +1,133 @@
+package simulation
+
+import (
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// refusals are the answers to a batch that is certainly not appended, doubts those that say
+// nothing about it.
+var (
+	refusals = []int16{codeCorrupt, codeNoLeader, codeNotLeader, codeLoading, codeFewReplicas, codeStorage, codeThrottled}
+	doubts   = []int16{codeUnknownServer, codeTimedOut, codeNetwork, codeFewAfterAppend}
+)
+
+// requested registers what a broker does with the oldest request of a connection.
+func (l *life) requested(r *request) {
+	o := &op{key: "kafka " + r.String(), tie: r.conn.tie, life: l, faults: []string{faultCut}}
+	c := l.world.cluster
+	switch msg := r.msg.(type) {
+	case *kmsg.ProduceRequest:
+		o.faults = append(o.faults, faultLate, faultRefused, faultDoubt, faultHang)
+		o.do = func(fault string) { c.produce(r, fault) }
+		o.landed = func() { c.late = append(c.late, r) }
+	case *kmsg.MetadataRequest:
+		o.faults = append(o.faults, faultRefused, faultHang)
+		o.do = func(fault string) {
+			code := int16(0)
+			if fault == faultRefused {
+				code = codeNoLeader
+			}
+			c.reply(r, fault, func() kmsg.Response { return c.metadata(code) })
+		}
+	case *kmsg.InitProducerIDRequest:
+		o.faults = append(o.faults, faultRefused, faultHang)
+		o.do = func(fault string) { c.reply(r, fault, func() kmsg.Response { return c.id(fault) }) }
+	case *kmsg.DescribeProducersRequest:
+		o.do = func(fault string) { c.reply(r, fault, func() kmsg.Response { return c.describe(msg) }) }
+	default:
+		l.world.rules.broken("a request that nobody expects: %s", r)
+		return
+	}
+	l.world.board.add(o)
+}
+
+// reply answers a small question in one operation.
+func (c *cluster) reply(r *request, fault string, answer func() kmsg.Response) {
+	switch {
+	case fault == faultHang: // the relay gives up by itself
+	case r.conn.node.down || fault == faultCut:
+		r.conn.cut(nil)
+	default:
+		r.conn.answer(r.frame(answer()))
+	}
+}
+
+func (c *cluster) id(fault string) kmsg.Response {
+	res := kmsg.NewPtrInitProducerIDResponse()
+	if fault == faultRefused { // as a broker does that has just started
+		res.ErrorCode, res.ProducerID, res.ProducerEpoch = codeLoading, -1, -1
+		return res
+	}
+	c.ids++
+	res.ProducerID = c.ids
+	return res
+}
+
+// produce appends, and then, as an operation of its own, answers.
+func (c *cluster) produce(r *request, fault string) {
+	switch {
+	case fault == faultLate: // the connection is lost, and the broker will see the request all the same
+		c.late = append(c.late, r)
+		r.conn.cut(nil)
+		return
+	case r.conn.node.down || fault == faultCut:
+		r.conn.cut(nil)
+		return
+	}
+	res := c.appendAll(r, fault)
+	if fault == faultHang {
+		return
+	}
+	o := &op{key: "kafka answer to " + r.String(), tie: r.conn.tie, life: r.life, faults: []string{faultCutAfter, faultHalf, faultHang}}
+	o.do = func(fault string) {
+		frame := r.frame(res)
+		switch {
+		case fault == faultHang:
+		case fault == faultHalf:
+			r.conn.cut(frame[:len(frame)/2])
+		case fault == faultCutAfter || r.conn.node.down:
+			r.conn.cut(nil)
+		default:
+			r.conn.answer(frame)
+		}
+	}
+	r.life.world.board.add(o)
+}
+
+// appendAll appends the batches of a request. With a fault of the answers, some of them get it.
+func (c *cluster) appendAll(r *request, fault string) kmsg.Response {
+	res := kmsg.NewPtrProduceResponse()
+	t := kmsg.NewProduceResponseTopic()
+	t.Topic = topicName
+	rng := c.w.rng
+	for i, b := range r.batches {
+		p := kmsg.NewProduceResponseTopicPartition()
+		p.Partition, p.BaseOffset = int32(b.partition), -1
+		struck := i == 0 || rng.IntN(2) == 0
+		switch {
+		case fault == faultRefused && struck:
+			p.ErrorCode = refusals[rng.IntN(len(refusals))]
+		case fault == faultDoubt && struck:
+			p.ErrorCode = doubts[rng.IntN(len(doubts))]
+			if p.ErrorCode == codeFewAfterAppend || rng.IntN(2) == 0 {
+				if code, _ := c.append(r.conn.node, b); code != 0 && p.ErrorCode == codeFewAfterAppend {
+					p.ErrorCode = code
+				}
+			}
+		default:
+			p.ErrorCode, p.BaseOffset = c.append(r.conn.node, b)
+		}
+		c.w.trace.note("p%d: code %d, offset %d", b.partition, p.ErrorCode, p.BaseOffset)
+		t.Partitions = append(t.Partitions, p)
+	}
+	res.Topics = append(res.Topics, t)
+	return res
+}
+
+// land appends what came over a connection that is gone. Nobody hears what became of it.
+func (c *cluster) land(r *request) {
+	for _, b := range r.batches {
+		code, offset := c.append(r.conn.node, b)
+		c.w.trace.note("p%d: code %d, offset %d", b.partition, code, offset)
+	}
+}

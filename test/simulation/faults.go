@@ -1,0 +1,151 @@
+package simulation
+
+import "time"
+
+// What may happen to a single operation in place of success.
+const (
+	faultCut      = "cut"              // the connection is lost before
+	faultCutAfter = "cut after"        // it is lost behind the operation, before the answer
+	faultLate     = "cut, lands later" // it is lost before, and what was sent arrives all the same
+	faultHalf     = "half an answer"
+	faultHang     = "no answer"
+	faultFail     = "error"
+	faultRefused  = "refused"
+	faultDoubt    = "doubtful answer"
+)
+
+// What may happen to the world between two operations.
+const (
+	faultCrash     = "relay crashes"
+	faultStop      = "relay is stopped"
+	faultRestart   = "postgres restarts"
+	faultDown      = "postgres is away"
+	faultOwner     = "another relay takes the slot"
+	faultBroker    = "broker restarts"
+	faultBrokerOut = "broker is away"
+	faultForget    = "producers are forgotten"
+	faultLeader    = "leader moves"
+	faultStall     = "nothing happens for long"
+	faultSmall     = "batches are too large"
+	faultGrow      = "topic gets partitions"
+	faultCutPg     = "connection to postgres is cut"
+	faultCutKafka  = "connections to kafka are cut"
+)
+
+// worldFaults are those of the world, each as often as it stands here.
+var worldFaults = []string{
+	faultCrash, faultCrash, faultStop, faultStop, faultRestart, faultDown, faultOwner, faultBroker, faultBrokerOut,
+	faultForget, faultLeader, faultLeader, faultStall, faultSmall, faultGrow, faultCutPg, faultCutKafka,
+}
+
+// faults says what may still go wrong.
+type faults struct {
+	left int // how many
+	// at and kind plan one fault: behind the operation of that number.
+	at   int
+	kind string
+}
+
+// inject brings about a fault of the world, and says whether it could.
+func (w *world) inject(kind string) bool {
+	pg, c := w.pg, w.cluster
+	alive := w.life != nil && !w.life.asked
+	switch kind {
+	case faultCrash, faultStop, faultCutKafka:
+		if !alive {
+			return false
+		}
+	case faultRestart, faultDown:
+		if pg.down || pg.slot == nil {
+			return false
+		}
+	case faultOwner:
+		if w.rules.began == 0 || pg.down || pg.slot.stolen {
+			return false
+		}
+	case faultCutPg:
+		if pg.source == nil {
+			return false
+		}
+	case faultForget:
+		if c.modern && w.rules.forgotten > 0 {
+			return false
+		}
+	case faultGrow:
+		if pg.pinned == nil {
+			return false
+		}
+	}
+	w.struck(kind)
+	w.steps++
+	w.trace.line(w.steps, "*** "+kind+" ***", "")
+	w.carryOut(kind)
+	return true
+}
+
+func (w *world) carryOut(kind string) {
+	pg, c := w.pg, w.cluster
+	switch kind {
+	case faultCrash:
+		w.life.crash()
+	case faultStop:
+		w.life.asked = true
+		w.life.stop()
+	case faultRestart:
+		pg.crash()
+		pg.down = false
+		w.rules.confirmed = 0
+	case faultDown:
+		pg.crash()
+		w.rules.confirmed = 0
+	case faultOwner:
+		pg.row.Owner = [16]byte{0xff}
+		pg.slot.stolen = true
+		pg.detach()
+	case faultCutPg:
+		pg.detach()
+	case faultCutKafka:
+		w.cutAll(nil)
+	case faultBroker, faultBrokerOut:
+		n := c.nodes[w.rng.IntN(len(c.nodes))]
+		n.down = kind == faultBrokerOut
+		w.cutAll(n)
+		c.restart()
+	case faultForget:
+		c.forget()
+		w.rules.forgotten++
+	case faultLeader:
+		p := c.parts[w.rng.IntN(len(c.parts))]
+		p.leader = c.nodes[w.rng.IntN(len(c.nodes))]
+	case faultStall:
+		w.pass([]time.Duration{7 * time.Second, 20 * time.Second, 70 * time.Second}[w.rng.IntN(3)])
+	case faultSmall:
+		c.limit = 300 + w.rng.IntN(600)
+	case faultGrow:
+		c.grow(1 + w.rng.IntN(2))
+	}
+}
+
+// cutAll cuts the connections to a broker, or to all.
+func (w *world) cutAll(n *node) {
+	if w.life == nil {
+		return
+	}
+	for _, c := range w.life.conns {
+		if n == nil || c.node == n {
+			c.cut(nil)
+		}
+	}
+}
+
+// mend ends everything that lasts.
+func (w *world) mend() {
+	w.pg.down = false
+	w.cluster.limit = 0
+	for _, n := range w.cluster.nodes {
+		n.down = false
+	}
+	if w.pg.slot != nil {
+		w.pg.slot.stolen = false
+	}
+}

@@ -1,0 +1,180 @@
+package simulation
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/cdc-relay/cdc-relay/checkpoint"
+	"github.com/cdc-relay/cdc-relay/internal/relay"
+	"github.com/cdc-relay/cdc-relay/shard"
+	"github.com/cdc-relay/cdc-relay/sink"
+	"github.com/cdc-relay/cdc-relay/sink/kafka"
+	"github.com/cdc-relay/cdc-relay/wal"
+)
+
+// life is one process: a relay from its start to its end. Everything in it is the real relay,
+// everything around it is the world's.
+type life struct {
+	world *world
+	n     int
+	token checkpoint.Owner
+
+	dead  atomic.Bool // it has crashed: what it still does reaches nobody
+	waits atomic.Bool // it pauses, for a time that no seed decides, before it tries again
+	stop  context.CancelFunc
+	done  chan error
+	asked bool // it was asked to stop
+	stuck atomic.Bool
+
+	sessions int
+	read     wal.LSN // the stored position, when the session's start was decided
+	events   int   // taken for Kafka and not acknowledged
+	bytes    int64 // of those
+
+	mu    sync.Mutex
+	conns []*conn
+	sink  *kafka.Sink
+}
+
+// begin starts a life.
+func (w *world) begin() {
+	w.lives++
+	l := &life{world: w, n: w.lives, done: make(chan error, 1)}
+	l.token[0] = byte(l.n)
+	ctx, stop := context.WithCancel(context.Background())
+	l.stop = stop
+	pinner := &relay.Pinner{Store: store{l}, Partitions: l.partitions, Wanted: shard.Contract{Hash: shard.SHA256}, Log: zerolog.Nop()}
+	r := relay.New(relay.Config{
+		Slot: slotName, Publication: publication,
+		Origins: origins{l}, Store: store{l}, Catalog: store{l}, Contracts: pinner,
+		Sink:   l.open,
+		Check:  func(ctx context.Context) error { return pinner.Check(ctx, topicName) },
+		Limits: checkpoint.Limits{Events: w.limits.events, Bytes: w.limits.bytes},
+		Drain:  w.drain,
+		Log:    w.log,
+	})
+	w.life = l
+	go func() { l.done <- r.Run(ctx) }()
+}
+
+// open opens the real sink. Its pauses are as good as none: they are random, and only the seed may
+// decide what comes when.
+func (l *life) open(h sink.Handler) (sink.Sink, error) {
+	s, err := kafka.Open(context.Background(), kafka.Config{
+		Brokers: []string{"a:9092"}, Compression: "none", BatchBytes: l.world.batch, RequestBytes: 4 * l.world.batch,
+		MinBackoff: 1, MaxBackoff: 1, SlowBackoff: 1,
+		Dial: l.dial, Log: l.world.log,
+	}, gateHandler{h, l})
+	if err != nil {
+		return nil, err
+	}
+	l.sink = s
+	return &gateSink{s, l}, nil
+}
+
+func (l *life) partitions(ctx context.Context, topic string) (int32, error) {
+	info, err := l.sink.Topic(ctx, topic)
+	l.waits.Store(err != nil)
+	if err != nil {
+		return 0, fmt.Errorf("count the partitions: %w", err)
+	}
+	return info.Partitions, nil
+}
+
+func (l *life) opened(c *conn) {
+	b := &l.world.board
+	b.mu.Lock()
+	b.n++
+	c.tie = b.n
+	b.mu.Unlock()
+	l.mu.Lock()
+	l.conns = append(l.conns, c)
+	l.mu.Unlock()
+}
+
+// crash ends the life between two instructions. What it had asked for may still happen.
+func (l *life) crash() {
+	w := l.world
+	l.dead.Store(true)
+	for _, o := range w.board.of(l) {
+		if o.landed != nil && w.rng.IntN(2) == 0 {
+			o.landed()
+		}
+		if o.dead != nil {
+			o.dead()
+		}
+	}
+	for _, c := range l.conns {
+		c.cut(nil)
+	}
+	if s := w.pg.source; s != nil && s.l == l {
+		w.pg.detach()
+		if w.rng.IntN(3) == 0 { // the server learns of it later
+			w.pg.slot.held = time.Now().Add(time.Duration(w.rng.IntN(9)) * time.Second)
+		}
+	}
+	l.stop()
+	l.bury()
+}
+
+// bury waits until the goroutines of a life that is over are gone.
+func (l *life) bury() {
+	for range 600 {
+		select {
+		case <-l.done:
+			l.world.life = nil
+			return
+		case <-time.After(time.Second):
+		}
+	}
+	panic(fmt.Sprintf("life %d doesn't end", l.n))
+}
+
+// gateSink makes an operation of each record that the relay hands to the sink.
+type gateSink struct {
+	*kafka.Sink
+	l *life
+}
+
+// Produce implements sink.Sink.
+func (s *gateSink) Produce(ctx context.Context, r *sink.Record) error {
+	_, err := call(ctx, s.l, "produce "+r.Position.String(), nil, func(string) (struct{}, error) {
+		s.l.world.rules.taken(s.l, r)
+		return struct{}{}, nil
+	})
+	if err != nil {
+		return err
+	}
+	return s.Sink.Produce(ctx, r)
+}
+
+// gateHandler makes an operation of each ack on its way from the sink to the relay.
+type gateHandler struct {
+	sink.Handler
+	l *life
+}
+
+// Acked implements sink.Handler.
+func (h gateHandler) Acked(rs []*sink.Record) {
+	key := fmt.Sprintf("acks p%d %d", rs[0].Partition, len(rs))
+	_, err := call(context.Background(), h.l, key, nil, func(string) (struct{}, error) {
+		for _, r := range rs {
+			h.l.world.rules.acked(h.l, r)
+		}
+		return struct{}{}, nil
+	})
+	if err == nil {
+		h.Handler.Acked(rs)
+	}
+}
+
+// Topic implements sink.Handler.
+func (h gateHandler) Topic(topic string, err error) {
+	h.l.topic(err)
+	h.Handler.Topic(topic, err)
+}

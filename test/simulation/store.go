@@ -1,0 +1,141 @@
+package simulation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/cdc-relay/cdc-relay/checkpoint"
+	"github.com/cdc-relay/cdc-relay/decode"
+	"github.com/cdc-relay/cdc-relay/shard"
+	"github.com/cdc-relay/cdc-relay/wal"
+)
+
+// store is the relay's own connection to Postgres: the row, the catalog and the contracts.
+type store struct{ l *life }
+
+// pinned is the contract as it was first stored.
+type pinned struct{ shard.Contract }
+
+var errStatement = errors.New("could not extend file: No space left on device")
+
+// Take implements relay.Store.
+func (s store) Take(ctx context.Context) (wal.LSN, error) {
+	pg := s.l.world.pg
+	return call(ctx, s.l, "sql take the slot", []string{faultCut, faultCutAfter, faultFail}, func(fault string) (wal.LSN, error) {
+		s.l.waits.Store(true)
+		if err := pg.refuses(fault); err != nil {
+			return 0, err
+		}
+		if fault == faultFail {
+			return 0, errStatement
+		}
+		pg.row.Owner = s.l.token
+		if fault == faultCutAfter {
+			return 0, errGone
+		}
+		s.l.waits.Store(false)
+		return pg.row.Stored, nil
+	})
+}
+
+// CheckOwner implements relay.Store.
+func (s store) CheckOwner(ctx context.Context) error {
+	pg := s.l.world.pg
+	_, err := call(ctx, s.l, "sql check the owner", []string{faultCut, faultFail}, func(fault string) (struct{}, error) {
+		if err := pg.refuses(fault); err != nil {
+			return struct{}{}, err
+		}
+		if fault == faultFail {
+			return struct{}{}, adminShutdown
+		}
+		if pg.row.Owner != s.l.token {
+			return struct{}{}, checkpoint.ErrOwnerLost
+		}
+		return struct{}{}, nil
+	})
+	return err
+}
+
+// Save implements relay.Store. It is two operations: the commit, and the answer.
+func (s store) Save(ctx context.Context, l wal.LSN) error {
+	pg := s.l.world.pg
+	landed := func() { pg.orphans = append(pg.orphans, orphan{s.l.token, l}) }
+	o := &op{key: fmt.Sprintf("sql save %s", l), faults: []string{faultCut, faultLate, faultFail}, landed: landed}
+	_, err := ask(ctx, s.l, o, func(fault string) (struct{}, error) {
+		switch {
+		case fault == faultLate: // the connection is lost, the statement isn't
+			landed()
+			return struct{}{}, errGone
+		case fault == faultFail:
+			return struct{}{}, errStatement
+		}
+		if err := pg.refuses(fault); err != nil {
+			return struct{}{}, err
+		}
+		return struct{}{}, pg.save(s.l.token, l)
+	})
+	if err != nil {
+		return err
+	}
+	_, err = call(ctx, s.l, "sql save is answered", []string{faultCut}, func(fault string) (struct{}, error) {
+		return struct{}{}, pg.refuses(fault)
+	})
+	return err
+}
+
+// Classify implements relay.Catalog. It goes by the OID, as the catalog does: names change.
+func (s store) Classify(ctx context.Context, id uint32, _, name string) (decode.Class, error) {
+	pg := s.l.world.pg
+	return call(ctx, s.l, "sql look up "+name, []string{faultCut, faultFail}, func(fault string) (decode.Class, error) {
+		s.l.waits.Store(true) // where it fails
+		if err := pg.refuses(fault); err != nil {
+			return decode.Unknown, err
+		}
+		if fault == faultFail {
+			return decode.Unknown, errStatement
+		}
+		s.l.waits.Store(false)
+		if id == oidOutbox {
+			return decode.Outbox, nil
+		}
+		return decode.Foreign, nil
+	})
+}
+
+// Contracts implements relay.ContractStore.
+func (s store) Contracts(ctx context.Context, topic string) (shard.Contracts, error) {
+	pg := s.l.world.pg
+	return call(ctx, s.l, "sql read the contracts", []string{faultCut}, func(fault string) (shard.Contracts, error) {
+		s.l.waits.Store(true)
+		if err := pg.refuses(fault); err != nil {
+			return nil, err
+		}
+		s.l.waits.Store(false)
+		var cs shard.Contracts
+		if pg.pinned != nil && topic == topicName {
+			cs = append(cs, pg.pinned.Contract)
+		}
+		return slices.Clip(cs), nil
+	})
+}
+
+// PinContract implements relay.ContractStore.
+func (s store) PinContract(ctx context.Context, c shard.Contract) (shard.Contract, error) {
+	pg := s.l.world.pg
+	return call(ctx, s.l, "sql pin the contract", []string{faultCut, faultCutAfter}, func(fault string) (shard.Contract, error) {
+		s.l.waits.Store(true)
+		if err := pg.refuses(fault); err != nil {
+			return shard.Contract{}, err
+		}
+		if pg.pinned == nil {
+			pg.pinned = &pinned{c}
+		}
+		if fault == faultCutAfter {
+			return shard.Contract{}, errGone
+		}
+		s.l.waits.Store(false)
+		return pg.pinned.Contract, nil
+	})
+}

@@ -48,11 +48,17 @@ func TestPositionCompare(t *testing.T) {
 		{1, 0, 0},
 		{1, 5, 0},
 		{1, 5, 1},
+		{1, 5, 2},
+		{1, 5, 10}, // as text behind 2 only with zeros before it
 		{1, 5, math.MaxUint32},
 		{1, 6, 0},
+		{1, 9, 0},
+		{1, 10, 0}, // A: the digits come before the letters
+		{1, 0x10, 0},
 		{1, math.MaxUint64, 0},
 		{2, 0, 0},
 		{2, 1 << 63, 0},
+		{10, 0, 0},
 		{9999, 0, 0},
 	}
 	for i, p := range ps {

@@ -20,6 +20,8 @@ type network struct {
 	cut     int // of the next answers to Produce requests, lose so many
 	half    bool
 	cutSeen int
+	codes   int // of the next answers to Produce requests, so many have another code
+	code    int16
 }
 
 func newNetwork() *network { return &network{conns: make(map[*netConn]struct{})} }
@@ -53,6 +55,31 @@ func (n *network) cutAnswers(count int, half bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.cut, n.half = count, half
+}
+
+// recode gives the next count answers to Produce requests another code: the broker did what it
+// was asked, and says something else.
+func (n *network) recode(count int, code int16) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.codes, n.code = count, code
+}
+
+// recoded is an answer to a Produce request (version 10, which is what we send) with code.
+func recoded(p []byte, code int16) []byte {
+	const head = 4 + 4 + 1 // length, correlation id, no tags
+	res := kmsg.ProduceResponse{Version: 10}
+	if err := res.ReadFrom(p[head:]); err != nil {
+		return nil // and the connection is of no use any more
+	}
+	for i := range res.Topics {
+		for j := range res.Topics[i].Partitions {
+			res.Topics[i].Partitions[j].ErrorCode, res.Topics[i].Partitions[j].BaseOffset = code, -1
+		}
+	}
+	out := res.AppendTo(bytes.Clone(p[:head]))
+	binary.BigEndian.PutUint32(out, uint32(len(out)-4))
+	return out
 }
 
 func (n *network) seen() int {
@@ -131,9 +158,15 @@ func (c *netConn) Write(p []byte) (int, error) {
 		c.n.cutSeen++
 	}
 	half := c.n.half
+	out := p
+	if produce && !cut && c.n.codes > 0 {
+		c.n.codes--
+		out = recoded(p, c.n.code)
+	}
 	c.n.mu.Unlock()
 	if !cut {
-		return c.Conn.Write(p)
+		_, err := c.Conn.Write(out)
+		return len(p), err
 	}
 	if half {
 		_, _ = c.Conn.Write(p[:len(p)/2])

@@ -57,7 +57,7 @@ func testConfig(t testing.TB, c *kfake.Cluster) Config {
 		MinBackoff:     2 * time.Millisecond,
 		MaxBackoff:     50 * time.Millisecond,
 		SlowBackoff:    50 * time.Millisecond,
-		Log:            zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.WarnLevel),
+		Log:            zerolog.New(t.Output()).Level(zerolog.WarnLevel),
 	}
 }
 
@@ -73,7 +73,7 @@ type recorder struct {
 	asked   []*RejectedError
 	changed broadcast
 
-	// verdict decides; nil retries.
+	// verdict decides; nil: no record of the test is bad, and to be asked is a fault.
 	verdict func(ctx context.Context, r *sink.Record, cause error) (sink.Verdict, error)
 }
 
@@ -110,11 +110,11 @@ func (h *recorder) Reject(ctx context.Context, r *sink.Record, cause error) (sin
 	f := h.verdict
 	h.mu.Unlock()
 	h.changed.tell()
-	v := sink.Retry
-	var err error
-	if f != nil {
-		v, err = f(ctx, r, cause)
+	if f == nil {
+		h.t.Errorf("a verdict was asked on a good record: %v", cause)
+		return sink.Settled, nil
 	}
+	v, err := f(ctx, r, cause)
 	if err == nil && v == sink.Settled {
 		h.mu.Lock()
 		h.settle(r)

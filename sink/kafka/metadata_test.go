@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/IBM/sarama"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -82,6 +83,52 @@ func TestTopicMadeAgain(t *testing.T) {
 			if h.acked != 20 {
 				t.Errorf("%d acks, want 20", h.acked)
 			}
+		})
+	}
+}
+
+// TestAnotherTopicOfTheName: metadata with another topic id halt the topic if records were
+// acknowledged under the old one, and nothing otherwise.
+func TestAnotherTopicOfTheName(t *testing.T) {
+	for _, published := range []bool{false, true} {
+		b, ps := standing(t, 2)
+		tp := b.sink.topicNamed("orders")
+		meta := func(id byte) *sarama.TopicMetadata {
+			return &sarama.TopicMetadata{Name: "orders", Uuid: sarama.Uuid{id}, Partitions: []*sarama.PartitionMetadata{{ID: 0}, {ID: 1}}}
+		}
+		nodes := map[int32]*broker{0: b}
+		tp.learn(meta(1), nodes)
+		if published {
+			req := b.collect()
+			b.inFlight = 1
+			res := new(sarama.ProduceResponse)
+			res.AddTopicPartition("orders", 0, sarama.ErrNoError)
+			res.AddTopicPartition("orders", 1, sarama.ErrNoError)
+			b.answered(req, res, nil, unknown)
+		}
+		tp.learn(meta(1), nodes)
+		if err := tp.dead(); err != nil {
+			t.Fatalf("the same topic: %v", err)
+		}
+		tp.learn(meta(2), nodes)
+		err := tp.dead()
+		var re *RegressedError
+		if published && (!errors.As(err, &re) || re.Last.Commit != 1001) || !published && err != nil {
+			t.Errorf("another topic, published to: %t: %v", published, err)
+		}
+		if !published {
+			continue
+		}
+		poll(t, testContext(t), "all partitions to halt", func() bool {
+			for _, p := range ps {
+				p.mu.Lock()
+				still := !p.lane.closed
+				p.mu.Unlock()
+				if still {
+					return false
+				}
+			}
+			return true
 		})
 	}
 }

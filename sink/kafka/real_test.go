@@ -21,7 +21,7 @@ func realConfig(t testing.TB, brokers []string) Config {
 		Brokers:        brokers,
 		ReadTimeout:    3 * time.Second,
 		ProduceTimeout: 2 * time.Second,
-		Log:            zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.WarnLevel),
+		Log:            zerolog.New(t.Output()).Level(zerolog.WarnLevel),
 	}
 }
 

@@ -15,11 +15,14 @@ import (
 
 // standing returns a broker whose sender doesn't run, with n partitions that have something
 // to send to it.
-func standing(t *testing.T, n int) (*broker, []*partition) {
+func standing(t *testing.T, n int, change ...func(*Config)) (*broker, []*partition) {
 	t.Helper()
 	c := newCluster(t, kfake.NumBrokers(1))
 	cfg := testConfig(t, c)
 	c.Close() // nobody answers
+	for _, f := range change {
+		f(&cfg)
+	}
 	s := open(t, cfg, newRecorder(t))
 	b := &broker{sink: s, wake: make(chan struct{}, 1)}
 	var ps []*partition

@@ -87,7 +87,7 @@ func kafkaSubject(brokers []string) sinktest.Subject {
 				MinBackoff:     5 * time.Millisecond,
 				MaxBackoff:     100 * time.Millisecond,
 				SlowBackoff:    100 * time.Millisecond,
-				Log:            zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.WarnLevel),
+				Log:            zerolog.New(t.Output()).Level(zerolog.WarnLevel),
 			}, h)
 			if err != nil {
 				t.Fatal(err)

@@ -90,6 +90,8 @@ func TestRecordTimeAgreesWithTime(t *testing.T) {
 func TestValue(t *testing.T) {
 	// What Postgres prints for one document, as json and as jsonb.
 	const asJSON = `{"b":1, "a":2,"a":3, "n":1234567890123456789.000100, "e":1E400}`
+	// A document that a library reads without an error, and prints otherwise.
+	const readable = `{"b":1, "a":2,"a":3, "n":1234567890123456789.000100, "f":1.0, "h":"<&>\u00e9"}`
 	const asJSONB = `{"a": 3, "b": 1, "e": 1000000000000000000000000000000, "n": 1234567890123456789.000100}`
 	for _, tc := range []struct {
 		name string
@@ -98,6 +100,7 @@ func TestValue(t *testing.T) {
 		want string
 	}{
 		{"json", oidJSON, asJSON, asJSON},
+		{"json that a library can read", oidJSON, readable, readable},
 		{"jsonb", oidJSONB, asJSONB, asJSONB},
 		{"json with spaces", oidJSON, " { }\n", " { }\n"},
 		{"json null", oidJSONB, "null", "null"}, // a JSON null isn't a NULL

@@ -45,9 +45,8 @@ func (g gocmd) command(ctx context.Context, args ...string) (*exec.Cmd, error) {
 	return cmd, nil
 }
 
-// compile builds packages and keeps nothing. It links nothing either, so it is cheap where the
-// test builds the same packages anyway.
-func (g gocmd) compile(ctx context.Context, packages []string) error {
+// compile builds packages, links nothing and keeps nothing.
+func (g gocmd) compile(ctx context.Context, packages ...string) error {
 	cmd, err := g.command(ctx, append([]string{"list", "-export", "-f", " "}, packages...)...)
 	if err != nil {
 		return err
@@ -108,8 +107,9 @@ func (g gocmd) test(ctx context.Context, pkg string, names, flags []string) (*ou
 	if err != nil {
 		return nil, err
 	}
-	// The package comes first: go can't know whether a flag of the test binary takes a value.
-	args := []string{"test", "-json", "-count=1", "-vet=off", "-timeout=0", "-run", pattern(names), pkg}
+	// Linking is most of the work, and without tables for debuggers half of it. The package comes
+	// first: go can't know whether a flag of the test binary takes a value.
+	args := []string{"test", "-json", "-count=1", "-vet=off", "-ldflags=-w", "-timeout=0", "-run", pattern(names), pkg}
 	cmd, err := g.command(ctx, slices.Concat(args, flags, rapid)...)
 	if err != nil {
 		return nil, err

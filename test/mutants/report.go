@@ -54,8 +54,17 @@ func (p *printer) result(r result) {
 	}
 	fmt.Fprintf(p.out, "%-8s  %s  %s  %s %s  %.1fs\n", r.verdict, r.m.name, r.m.held(), strings.TrimPrefix(r.m.pkg, "./"), r.m.test, r.took.Seconds())
 	if p.verbose && r.said != "" {
-		fmt.Fprintf(p.out, "          %s\n", r.said)
+		fmt.Fprintf(p.out, "          %s\n", shortened(r.said))
 	}
+}
+
+// shortened keeps a line readable. The JSON has all of it.
+func shortened(s string) string {
+	const most = 240
+	if r := []rune(s); len(r) > most {
+		return string(r[:most]) + "..."
+	}
+	return s
 }
 
 // held names the promises.

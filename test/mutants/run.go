@@ -201,31 +201,23 @@ func (r *runner) mutated(ctx context.Context, m *mutant) (_ *outcome, err error)
 	}
 	g := gocmd{root: r.root, overlay: overlay}
 	// A test that builds the relay fails where that doesn't compile, and would seem to kill it.
-	if err := g.compile(ctx, r.changed(m.pkg, files)); err != nil {
-		return nil, fmt.Errorf("it doesn't compile: %w", err)
+	if !r.imports(m.pkg, files) {
+		if err := g.compile(ctx, "./..."); err != nil {
+			return nil, fmt.Errorf("it doesn't compile: %w", err)
+		}
 	}
 	return g.test(ctx, m.pkg, []string{m.test}, m.flags)
 }
 
-// changed are the packages that have to compile for a mutant to be one: those with changed files,
-// and, where the test doesn't import them but builds something from them, all.
-func (r *runner) changed(pkg string, files map[string]string) []string {
-	var dirs []string
+// imports says whether a test is built from all that a mutant changes, so that it doesn't compile
+// either where the mutant doesn't.
+func (r *runner) imports(pkg string, files map[string]string) bool {
 	for file := range files {
-		if !strings.HasSuffix(file, ".go") {
-			continue
+		if !strings.HasSuffix(file, ".go") || !r.deps[pkg][path.Dir(file)] {
+			return false
 		}
-		dir := path.Dir(file)
-		if !r.deps[pkg][dir] {
-			return []string{"./..."}
-		}
-		dirs = append(dirs, "./"+dir)
 	}
-	slices.Sort(dirs)
-	if dirs = slices.Compact(dirs); len(dirs) == 0 {
-		return []string{"./..."}
-	}
-	return dirs
+	return true
 }
 
 // writeOverlay writes the changed files and the overlay that puts them in the place of the right

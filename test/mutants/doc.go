@@ -33,7 +33,7 @@
 // indentation; what is between wrong and end takes their place, and may be nothing. file and its
 // blocks repeat where a mistake needs several places.
 //
-// Then run it: go run ./test/mutants -v -run '<area>/<name>'. It has to compile, and the named
+// Then run it: go run ./test/mutants -v -count 3 -run '<area>/<name>'. It has to compile, and the named
 // test has to fail each time, soon, with a line that says what went wrong. Choose mistakes that an
 // engineer could make or that a known relay makes. If it survives, the test is missing: write that
 // first.

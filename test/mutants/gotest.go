@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -97,19 +98,20 @@ type outcome struct {
 
 // tested is one test. A test that ran and has no verdict took its process down with it.
 type tested struct {
-	verdict string // pass, fail, skip; empty while it runs
+	verdict string // of the last run: pass, fail, skip; empty while it runs
+	passed  int    // runs
 	output  []string
 }
 
-// test runs tests of one package. The error is the go command's own; that a test failed is none.
-func (g gocmd) test(ctx context.Context, pkg string, names, flags []string) (*outcome, error) {
+// test runs tests of one package count times. The error is the go command's own; that a test failed is none.
+func (g gocmd) test(ctx context.Context, count int, pkg string, names, flags []string) (*outcome, error) {
 	rapid, err := rapidFlags(filepath.Join(g.root, filepath.FromSlash(pkg)))
 	if err != nil {
 		return nil, err
 	}
 	// Linking is most of the work, and without tables for debuggers half of it. The package comes
 	// first: go can't know whether a flag of the test binary takes a value.
-	args := []string{"test", "-json", "-count=1", "-vet=off", "-ldflags=-w", "-timeout=0", "-run", pattern(names), pkg}
+	args := []string{"test", "-json", "-count", strconv.Itoa(count), "-vet=off", "-ldflags=-w", "-timeout=0", "-run", pattern(names), pkg}
 	cmd, err := g.command(ctx, slices.Concat(args, flags, rapid)...)
 	if err != nil {
 		return nil, err
@@ -175,8 +177,13 @@ func (o *outcome) add(e event) {
 	switch e.Action {
 	case "output":
 		t.output = append(t.output, e.Output)
+	case "run":
+		t.verdict = ""
 	case "pass", "fail", "skip":
 		t.verdict = e.Action
+		if e.Action == "pass" {
+			t.passed++
+		}
 	}
 }
 

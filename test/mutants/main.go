@@ -12,11 +12,12 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"time"
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	code := command(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code) //nolint:forbidigo // this is a main
@@ -26,7 +27,7 @@ func main() {
 type options struct {
 	match               *regexp.Regexp
 	all                 bool // no -run was given
-	jobs                int
+	jobs, count         int
 	timeout             time.Duration
 	list, json, verbose bool
 }
@@ -37,6 +38,7 @@ func parseFlags(args []string, stderr io.Writer) (options, error) {
 	set.SetOutput(stderr)
 	match := set.String("run", "", "only the mutants whose names, as in wal/confirms-plus-one, match")
 	set.IntVar(&o.jobs, "jobs", 2, "mutants at a time")
+	set.IntVar(&o.count, "count", 1, "runs of each mutant, all of which have to fail")
 	set.DurationVar(&o.timeout, "timeout", 2*time.Minute, "how long one mutant may take, with building it")
 	set.BoolVar(&o.list, "list", false, "say what there is, and run nothing")
 	set.BoolVar(&o.json, "json", false, "print an object for each mutant, on a line of its own")
@@ -110,7 +112,7 @@ func hunt(ctx context.Context, root string, o options, stdout, stderr io.Writer)
 		p.notes = stderr
 	}
 	r := &runner{
-		root: root, jobs: o.jobs, timeout: o.timeout, report: p.result,
+		root: root, jobs: o.jobs, count: o.count, timeout: o.timeout, report: p.result,
 		tell: func(format string, args ...any) { fmt.Fprintf(p.notes, format+"\n", args...) },
 	}
 	if err := r.run(ctx, mutants); err != nil {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -35,6 +36,7 @@ type result struct {
 type runner struct {
 	root    string
 	jobs    int
+	count   int                  // of runs of each mutant; all of them have to fail
 	timeout time.Duration        // of one mutant, with building it
 	tell    func(string, ...any) // progress of the baseline
 	report  func(result)         // each mutant as it ends; one call at a time
@@ -146,7 +148,7 @@ func (r *runner) baseline(ctx context.Context, mutants []*mutant) (map[*mutant]s
 func (r *runner) right(ctx context.Context, g *group) (map[*mutant]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.timeout*time.Duration(len(g.names())))
 	defer cancel()
-	o, err := gocmd{root: r.root}.test(ctx, g.pkg, g.names(), g.flags)
+	o, err := gocmd{root: r.root}.test(ctx, 1, g.pkg, g.names(), g.flags)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("run the tests of %s on the right code: %w", g.pkg, err)
@@ -206,7 +208,7 @@ func (r *runner) mutated(ctx context.Context, m *mutant) (_ *outcome, err error)
 			return nil, fmt.Errorf("it doesn't compile: %w", err)
 		}
 	}
-	return g.test(ctx, m.pkg, []string{m.test}, m.flags)
+	return g.test(ctx, max(r.count, 1), m.pkg, []string{m.test}, m.flags)
 }
 
 // imports says whether a test is built from all that a mutant changes, so that it doesn't compile
@@ -253,11 +255,15 @@ func (o *outcome) judge(name string) result {
 		return result{verdict: broken, detail: "the test didn't run:\n" + o.other}
 	case t.verdict == "skip":
 		return result{verdict: broken, detail: "the test was skipped: " + o.assertion(name)}
+	case t.verdict == "" && !o.failed:
+		return result{verdict: broken, detail: "the test has no verdict:\n" + o.other}
+	case t.verdict != "pass" && t.passed > 0:
+		return result{verdict: survived, detail: fmt.Sprintf("the test fails only now and then, and passed %d times", t.passed)}
 	case t.verdict == "pass" && o.failed:
-		return result{verdict: survived, detail: "the test passed; something else in its package failed:\n" + o.other}
+		return result{verdict: survived, detail: "the test passed; something else in its package failed, or it fails only now and then:\n" + o.other}
 	case t.verdict == "pass":
 		return result{verdict: survived, detail: "the test passed"}
 	}
 	// Failed, or it ran when the process died of a panic.
-	return result{verdict: killed, said: o.assertion(name)}
+	return result{verdict: killed, said: cmp.Or(o.assertion(name), "the process ended while the test ran")}
 }

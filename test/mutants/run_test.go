@@ -80,6 +80,14 @@ func TestApart(t *testing.T) {
 	go func() { done <- 1 / Add(1, 0) }()
 	<-done
 }
+
+var runs int
+
+func TestNowAndThen(t *testing.T) {
+	if runs++; runs%2 == 1 && Double(2) != 4 {
+		t.Error("the first time")
+	}
+}
 `,
 	"cmd/main.go": "package main\n\nimport \"tiny/sum\"\n\nfunc main() {\n\tprintln(sum.Add(1, 2))\n}\n",
 	"box/box_test.go": `package box
@@ -214,6 +222,18 @@ func TestVerdicts(t *testing.T) {
 	// The tree that mutants are made from isn't touched.
 	if text, err := os.ReadFile(filepath.Join(root, "sum/sum.go")); err != nil || string(text) != tiny["sum/sum.go"] {
 		t.Errorf("the source is now %q, %v", text, err)
+	}
+}
+
+// A test that fails on a mutant only now and then doesn't hold the promise.
+func TestCount(t *testing.T) {
+	needsGo(t)
+	text := "promise: 1, 2\ntest: ./sum TestNowAndThen\n" + double + "\treturn a\n"
+	root := module(t, nil, map[string]string{"a/b": text})
+	for count, want := range map[int]verdict{1: killed, 2: survived, 3: survived} {
+		if got, ok, _ := results(t, root, options{all: true, count: count}); got["a/b"].Verdict != want || ok != (want == killed) {
+			t.Errorf("%d runs: got %+v", count, got)
+		}
 	}
 }
 

@@ -90,7 +90,9 @@ type source struct {
 
 	mu      sync.Mutex
 	started wal.LSN
+	told    wal.LSN // what was stored when the stream began
 	final   wal.LSN // what was stored when the stream was ended cleanly
+	ended   bool    // it streams no more
 	closed  bool
 }
 
@@ -99,9 +101,12 @@ func (s *source) Received() wal.LSN                            { return 0 }
 func (s *source) Close() error                                 { s.mu.Lock(); defer s.mu.Unlock(); s.closed = true; return nil }
 
 func (s *source) isClosed() bool { s.mu.Lock(); defer s.mu.Unlock(); return s.closed }
+func (s *source) hasEnded() bool { s.mu.Lock(); defer s.mu.Unlock(); return s.ended }
 
 func (s *source) Run(ctx context.Context, st wal.Stored, out chan<- *wal.Batch) error {
 	defer close(out)
+	defer func() { s.mu.Lock(); defer s.mu.Unlock(); s.ended = true }()
+	s.told = st.Stored()
 	for _, f := range s.frames {
 		<-time.After(s.pace)
 		select {
@@ -122,10 +127,11 @@ func (s *source) Run(ctx context.Context, st wal.Stored, out chan<- *wal.Batch) 
 
 // origins hands out scripted sources in turn; the last one again and again.
 type origins struct {
-	sources []*source
-	start   func() wal.LSN
-	opened  int
-	err     error
+	sources  []*source
+	start    func() wal.LSN
+	lineages wal.Lineages // nil: one for everything
+	opened   int
+	err      error
 }
 
 func (o *origins) Open(context.Context) (Source, Origin, error) {
@@ -138,7 +144,11 @@ func (o *origins) Open(context.Context) (Source, Origin, error) {
 	}
 	s := o.sources[min(o.opened, len(o.sources)-1)]
 	o.opened++
-	return s, Origin{Start: o.start(), Lineages: wal.Lineages{{No: 1}}, Shape: sh}, nil
+	lineages := o.lineages
+	if lineages == nil {
+		lineages = wal.Lineages{{No: 1}}
+	}
+	return s, Origin{Start: o.start(), Lineages: lineages, Shape: sh}, nil
 }
 
 // store is a durable row in memory.
@@ -146,6 +156,8 @@ type store struct {
 	mu     sync.Mutex
 	stored wal.LSN
 	saves  []wal.LSN
+	takes  int
+	owned  bool // by the relay, since it took the row
 	lost   bool
 	fail   error
 }
@@ -153,9 +165,11 @@ type store struct {
 func (s *store) Take(context.Context) (wal.LSN, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.takes++
 	if s.lost {
 		return 0, checkpoint.ErrOwnerLost
 	}
+	s.owned = true
 	return s.stored, nil
 }
 
@@ -168,7 +182,7 @@ func (s *store) lose(lost bool) { s.mu.Lock(); defer s.mu.Unlock(); s.lost = los
 func (s *store) CheckOwner(context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.lost {
+	if s.lost || !s.owned {
 		return checkpoint.ErrOwnerLost
 	}
 	return s.fail
@@ -179,7 +193,7 @@ func (s *store) at() wal.LSN { s.mu.Lock(); defer s.mu.Unlock(); return s.stored
 func (s *store) Save(_ context.Context, l wal.LSN) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.lost {
+	if s.lost || !s.owned {
 		return checkpoint.ErrOwnerLost
 	}
 	if s.fail != nil {
@@ -192,6 +206,9 @@ func (s *store) Save(_ context.Context, l wal.LSN) error {
 	s.saves = append(s.saves, l)
 	return nil
 }
+
+// set has somebody else change the row.
+func (s *store) set(l wal.LSN) { s.mu.Lock(); defer s.mu.Unlock(); s.stored = l }
 
 // writes is how often the position was written.
 func (s *store) writes() int { s.mu.Lock(); defer s.mu.Unlock(); return len(s.saves) }
@@ -206,10 +223,18 @@ func (c tables) Classify(_ context.Context, _ uint32, schema, name string) (deco
 // contracts pins twelve partitions for every topic.
 type contracts struct {
 	pins  []string
+	hold  chan struct{}                 // where not nil, pinning waits until it is closed
 	unfit atomic.Pointer[ContractError] // answered in place of a contract
 }
 
-func (c *contracts) Pin(_ context.Context, topic string) (shard.Contracts, error) {
+func (c *contracts) Pin(ctx context.Context, topic string) (shard.Contracts, error) {
+	if c.hold != nil {
+		select {
+		case <-c.hold:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
 	if err := c.unfit.Load(); err != nil {
 		return nil, err
 	}

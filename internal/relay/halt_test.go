@@ -76,7 +76,7 @@ func TestExitOnHalt(t *testing.T) {
 				b := rig(t, func(c *Config) { c.ExitOnHalt = true }, &source{frames: frames})
 				b.run(t)
 				var halt *HaltError
-				if err := <-b.done; !errors.As(err, &halt) || halt.ExitCode() != 5 {
+				if err := b.ended(); !errors.As(err, &halt) || halt.ExitCode() != 5 {
 					t.Errorf("Run: %v, want a HaltError with exit code 5", err)
 				}
 			})

@@ -146,12 +146,12 @@ func liveRow(stored wal.LSN, timeline int32, publication string) *checkpoint.Row
 	return &checkpoint.Row{Slot: "s", State: checkpoint.Live, SystemID: "sys", Timeline: timeline, Stored: stored, Publication: publication}
 }
 
-// start decides as a relay does that connects to p; log is what it says.
+// start decides as a relay does that connects to p; log is what it warns of.
 func (p *primary) start(t *testing.T) (origin Origin, log string, err error) {
 	t.Helper()
 	p.asked = nil
 	var said bytes.Buffer
-	o := &Opener{Rows: p, Slot: "s", Publication: "p", Outbox: &Outbox{}, Log: zerolog.New(&said)}
+	o := &Opener{Rows: p, Slot: "s", Publication: "p", Outbox: &Outbox{}, Log: zerolog.New(&said).Level(zerolog.WarnLevel)}
 	origin, err = o.decide(t.Context(), p)
 	return origin, said.String(), err
 }

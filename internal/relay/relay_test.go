@@ -62,7 +62,17 @@ func (b *bench) run(t *testing.T) {
 // end asks the relay to stop and returns what Run did.
 func (b *bench) end() error {
 	b.stop()
-	return <-b.done
+	return b.ended()
+}
+
+// ended waits until the relay has ended and returns what Run did.
+func (b *bench) ended() error {
+	select {
+	case err := <-b.done:
+		return err
+	case <-time.After(time.Hour):
+		return errors.New("the relay doesn't end")
+	}
 }
 
 // ids are the dedupe keys that were published, over all partitions, in no order.
@@ -159,7 +169,7 @@ func TestStopReadsOnToTheEndOfTheTransaction(t *testing.T) {
 		b.stop()
 		synctest.Wait()
 		b.recorder.Release()
-		if err := <-b.done; err != nil {
+		if err := b.ended(); err != nil {
 			t.Errorf("stop: %v", err)
 		}
 		if n := b.published(); n != 300 {
@@ -270,7 +280,7 @@ func TestStoredBelowTheStartIsFatal(t *testing.T) {
 		b.origins.start = func() wal.LSN { return 11 }
 		b.run(t)
 		var wrong *StartError
-		if err := <-b.done; !errors.As(err, &wrong) || wrong.ExitCode() != 4 {
+		if err := b.ended(); !errors.As(err, &wrong) || wrong.ExitCode() != 4 {
 			t.Errorf("Run: %v, want a StartError with exit code 4", err)
 		}
 	})

@@ -20,7 +20,7 @@ func TestKafkaThatDoesNotFitEndsTheRelayBeforeItStarts(t *testing.T) {
 		small := &ContractError{Topic: "orders", Reason: "it has 3 partitions, and the contract counts on 4"}
 		b := rig(t, func(c *Config) { c.Check = func(context.Context) error { return small } }, &source{})
 		b.run(t)
-		if err := <-b.done; !errors.Is(err, small) {
+		if err := b.ended(); !errors.Is(err, small) {
 			t.Errorf("Run: %v, want %v", err, small)
 		}
 		if b.origins.opened != 0 {

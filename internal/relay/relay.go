@@ -149,11 +149,11 @@ func (r *Relay) supervise(ctx context.Context) error {
 		}
 		if standby(err) {
 			pause = standbyEvery
-			r.enter(PhaseStandby, err.Error())
-			if r.disowned(ctx, err) {
+			if r.disowned(err) {
 				r.handler.tracker.Store(nil) // what is left is the other relay's to publish
 				r.ahead = 0
 			}
+			r.enter(PhaseStandby, err.Error())
 		} else {
 			r.enter(PhaseWaiting, err.Error())
 			if r.cfg.Events.Reconnect != nil {
@@ -179,12 +179,13 @@ func standby(err error) bool {
 }
 
 // disowned says whether another relay owns the row. That the slot is in use doesn't tell: it may be by
-// our own connection, which the server hasn't noticed the end of.
-func (r *Relay) disowned(ctx context.Context, standby error) bool {
+// our own connection, which the server hasn't noticed the end of. A stop waits for the answer: it says
+// what the stop leaves behind.
+func (r *Relay) disowned(standby error) bool {
 	if errors.Is(standby, checkpoint.ErrOwnerLost) {
 		return true
 	}
-	asking, cancel := context.WithTimeout(ctx, saveTimeout)
+	asking, cancel := context.WithTimeout(r.hard, saveTimeout)
 	defer cancel()
 	return errors.Is(r.cfg.Store.CheckOwner(asking), checkpoint.ErrOwnerLost)
 }

@@ -2,6 +2,7 @@ package relay
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -132,8 +133,8 @@ func (r *Relay) pump(ctx, work context.Context, origin Origin, in <-chan *wal.Ba
 	r.handed = max(r.handed, p.handed)
 	stopSaving()
 	<-saved
-	if err == nil && ctx.Err() == nil {
-		err = context.Cause(work) // the stream ended by itself
+	if (err == nil || errors.Is(err, context.Canceled)) && ctx.Err() == nil {
+		err = context.Cause(work) // why the stream ended by itself, or what the pump waited for was ended
 		if err == nil {
 			err = fmt.Errorf("stream from slot %q: ended without an error", r.cfg.Slot)
 		}

@@ -44,6 +44,7 @@ func NewFolder(parent string) (*Folder, error) {
 		return nil, fmt.Errorf("make a temporary folder: %w", err)
 	}
 	f := &Folder{path: path}
+	noteFolder(path)
 	// Another user runs Postgres where we are root, so it must be able to pass.
 	if err := os.Chmod(path, 0o755); err != nil {
 		return nil, errors.Join(fmt.Errorf("open the temporary folder to others: %w", err), f.Remove())

@@ -58,3 +58,30 @@ func stat(pid int) (state string, parent int, ok bool) {
 	parent, err = strconv.Atoi(fields[1])
 	return fields[0], parent, err == nil
 }
+
+// workingIn returns the processes whose working folder is one of the folders or below one. The
+// children of a Postgres that was killed work in its data folder.
+func workingIn(folders []string) []int {
+	links, _ := filepath.Glob("/proc/[0-9]*/cwd") // the pattern is well-formed
+	var found []int
+	for _, link := range links {
+		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(link)))
+		if err != nil {
+			continue
+		}
+		dir, err := os.Readlink(link) // fails for other users' processes, and for zombies
+		if err == nil && within(strings.TrimSuffix(dir, " (deleted)"), folders) {
+			found = append(found, pid)
+		}
+	}
+	return found
+}
+
+// commandLine is for messages.
+func commandLine(pid int) string {
+	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline")
+	if err != nil {
+		return "gone by now"
+	}
+	return strings.TrimSpace(strings.ReplaceAll(string(b), "\x00", " "))
+}

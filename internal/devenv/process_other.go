@@ -36,3 +36,15 @@ func children(pid int) []int {
 
 // ended says whether a process has ended.
 func ended(pid int) bool { return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }
+
+// workingIn returns none: there is no portable way to ask for a working folder.
+func workingIn([]string) []int { return nil }
+
+// commandLine is for messages.
+func commandLine(pid int) string {
+	out, err := exec.Command("ps", "-o", "command=", "-p", strconv.Itoa(pid)).Output()
+	if err != nil {
+		return "gone by now"
+	}
+	return strings.TrimSpace(string(out))
+}

@@ -75,7 +75,7 @@ var importTable = map[string]allowed{
 			franz + "kadm", franz + "kerr", franz + "kfake", franz + "kgo",
 		},
 	},
-	"internal/devenv/envtest": {ours: []string{"internal/devenv"}, third: []string{franz + "kfake"}},
+	"internal/devenv/envtest": {ours: []string{"internal/devenv"}, third: []string{franz + "kfake", "go.uber.org/goleak"}},
 	"internal/demo": {
 		ours: []string{"internal/devenv", "sql", "wal"},
 		third: []string{

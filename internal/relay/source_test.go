@@ -215,6 +215,9 @@ func TestNothingIsLeftToDo(t *testing.T) {
 	})
 }
 
+// majorVersion is the end of a module's path that is not its package's name.
+var majorVersion = regexp.MustCompile(`/v[0-9]+$`)
+
 // imported is the name by which a file imports a package, empty where it doesn't.
 func (s *source) imported(path string) string {
 	for _, spec := range s.file.Imports {
@@ -224,6 +227,7 @@ func (s *source) imported(path string) string {
 		if spec.Name != nil {
 			return spec.Name.Name
 		}
+		path = majorVersion.ReplaceAllString(path, "")
 		return path[strings.LastIndexByte(path, '/')+1:]
 	}
 	return ""

@@ -5,9 +5,14 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/cdc-relay/cdc-relay/internal/devenv"
 )
 
 // startLimit is the longest that a server may take to start, downloads included.
@@ -49,17 +54,34 @@ func (s *shared[T]) close() error {
 // inMain is set while Main runs the tests; they start after it and end before it changes.
 var inMain bool
 
-// Main runs the tests, ends the shared servers, then makes the checks, such as one for
-// goroutines that were left behind, and exits.
+// Main runs the tests, ends the shared servers, makes the package's own checks, looks for what
+// the tests left behind (goroutines, processes, folders of servers), and exits.
 func Main(m *testing.M, checks ...func() error) {
 	inMain = true
 	code := m.Run()
 	inMain = false
-	for _, check := range append([]func() error{postgres.close, kafka.close}, checks...) {
+	all := append([]func() error{postgres.close, kafka.close}, checks...)
+	for _, check := range append(all, goroutines, processes) {
 		if err := check(); err != nil {
 			fmt.Fprintln(os.Stderr, "envtest:", err)
 			code = max(code, 1)
 		}
 	}
 	os.Exit(code)
+}
+
+// goroutines says which ones are still there. It waits a moment for those that are ending.
+func goroutines() error {
+	return goleak.Find(
+		// sarama's metrics start one ticker per process and never stop it.
+		goleak.IgnoreTopFunction("github.com/rcrowley/go-metrics.(*meterArbiter).tick"),
+	)
+}
+
+// processes says what is left of servers and other children.
+func processes() error {
+	if left := devenv.Left(); len(left) > 0 {
+		return fmt.Errorf("the tests have left behind: %s", strings.Join(left, ", "))
+	}
+	return nil
 }

@@ -1,0 +1,9 @@
+package storm
+
+import (
+	"testing"
+
+	"github.com/cdc-relay/cdc-relay/internal/devenv/envtest"
+)
+
+func TestMain(m *testing.M) { envtest.Main(m) }

@@ -1,19 +1,32 @@
 package crash
 
 import (
+	"flag"
+	"regexp"
 	"testing"
 	"time"
 )
+
+var onlyFaults = flag.String("faults", "", "only the faults of TestFaults whose name matches")
 
 // TestFaults strikes with each fault once, under traffic, on one set of servers, and after each the
 // relay must find back by itself. At the end the oracle judges all of it, and what may not repeat
 // events has not.
 func TestFaults(t *testing.T) {
-	w := newWorld(t, 4*time.Second, "", nil)
+	only, err := regexp.Compile(*onlyFaults)
+	if err != nil {
+		t.Fatal(err)
+	}
+	watch := newWatch(t)
+	w := newWorld(t, 4*time.Second, "", watch.born)
+	watch.start(w.Lab)
 	writers := w.Write(4, 40*time.Millisecond)
 	var struck []fault
 	var crimes []crime
 	for _, f := range faults() {
+		if !only.MatchString(f.name) {
+			continue
+		}
 		// Sealed before: a relay that lives settles and stores what it has in flight. It stores once a
 		// second at most, and has just done so.
 		c := witness(t, w.Lab, f.name).sealed(w.Lab)
@@ -42,4 +55,5 @@ func TestFaults(t *testing.T) {
 	}
 	w.alive()
 	w.stop(w.relay)
+	watch.stop()
 }

@@ -148,7 +148,7 @@ func (s *soak) duration() time.Duration {
 func (s *soak) strike() {
 	first := s.draw()
 	struck := []fault{first}
-	if s.rnd.IntN(6) == 0 {
+	if s.rnd.IntN(4) == 0 {
 		if second, ok := s.drawOther(first); ok {
 			struck = append(struck, second)
 		}

@@ -48,3 +48,31 @@ func TestStopSaysWhatALostSessionLeft(t *testing.T) {
 		})
 	}
 }
+
+// A slot that was another relay's for a while may come back without that one having published
+// anything.
+func TestStopSaysWhatIsLeftOfASlotThatCameBack(t *testing.T) {
+	for name, c := range map[string]struct {
+		back bool
+		left int
+	}{"it is the other relay's": {false, 0}, "it came back": {true, 1}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := rig(t, nil, &source{frames: script(begin(20), outbox, insert(1, order("1", "a")), commit(20, 28))}, &source{})
+				b.run(t)
+				b.store.lose(true)
+				time.Sleep(2 * time.Second)
+				b.store.lose(!c.back)
+				time.Sleep(4 * time.Second)
+				err := b.end()
+				var left *UnackedError
+				switch {
+				case c.left == 0 && err != nil:
+					t.Errorf("stop: %v, want a clean one", err)
+				case c.left > 0 && (!errors.As(err, &left) || left.Events != c.left):
+					t.Errorf("stop: %v, want %d events that will repeat", err, c.left)
+				}
+			})
+		})
+	}
+}

@@ -45,6 +45,8 @@ func (p *pump) run(ctx context.Context, in <-chan *wal.Batch) error {
 		mayStop := p.stop
 		if p.open {
 			mayStop = nil
+		} else if closed(p.stop) {
+			return nil // and takes no batch more, however many wait
 		}
 		select {
 		case <-ctx.Done():

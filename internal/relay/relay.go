@@ -35,6 +35,7 @@ type Relay struct {
 	// sink, the newest of them committed at handed: they come again. Only Run's goroutine uses both.
 	ahead  int
 	handed wal.LSN
+	theirs bool // another relay has the slot, and what is ahead is its to publish
 
 	source atomic.Pointer[sourceBox] // of the running session
 
@@ -151,7 +152,7 @@ func (r *Relay) supervise(ctx context.Context) error {
 			pause = standbyEvery
 			if r.disowned(err) {
 				r.handler.tracker.Store(nil) // what is left is the other relay's to publish
-				r.ahead = 0
+				r.theirs = true
 			}
 			r.enter(PhaseStandby, err.Error())
 		} else {
@@ -224,7 +225,7 @@ func (r *Relay) note(t *checkpoint.Tracker) {
 
 // left is the number of events that were handed to the sink and lie past the stored position.
 func (r *Relay) left(unsettled int) int {
-	if r.stored.Stored() > r.handed {
+	if r.theirs || r.stored.Stored() > r.handed {
 		return unsettled
 	}
 	return max(unsettled, r.ahead)

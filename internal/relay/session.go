@@ -89,6 +89,7 @@ func (r *Relay) start(ctx context.Context) (Source, Origin, error) {
 		return nil, origin, err
 	}
 	r.stored.set(stored)
+	r.theirs = false
 	r.source.Store(&sourceBox{src})
 	return src, origin, nil
 }

@@ -148,7 +148,7 @@ func TestCloseHung(t *testing.T) {
 				return nil, nil, true
 			})
 			cfg := testConfig(t, c)
-			cfg.ReadTimeout, cfg.ProduceTimeout = time.Minute, time.Second
+			cfg.ReadTimeout, cfg.ProduceTimeout = 10*time.Second, time.Second
 			s := open(t, cfg, newRecorder(t))
 			steady(t, s, "orders", 3, 100, nil)
 			<-hangs

@@ -236,3 +236,22 @@ func TestCompressedSizeCounts(t *testing.T) {
 		})
 	}
 }
+
+// TestRecordLargerThanABatch: what a batch should hold is our own measure. Whether a record is too
+// large is for the broker to say.
+func TestRecordLargerThanABatch(t *testing.T) {
+	ctx := testContext(t)
+	c := newCluster(t, kfake.NumBrokers(1), kfake.SeedTopics(1, "orders"))
+	cfg := testConfig(t, c)
+	cfg.Compression, cfg.BatchBytes, cfg.RequestBytes = "none", 10_000, 20_000
+	s := open(t, cfg, newRecorder(t))
+	for i := range 20 {
+		r := record("orders", 0, i)
+		if i%3 == 0 {
+			r.Headers[0].Value = make([]byte, 50_000)
+		}
+		produce(t, s, r)
+	}
+	flush(t, ctx, s)
+	checkLog(t, ctx, c.ListenAddrs(), "orders", 20, nil)
+}

@@ -240,7 +240,7 @@ func TestWriteErrorIsFinal(t *testing.T) {
 		err  error
 	}{{"full disk", full, syscall.ENOSPC}, {"closed pipe", w, syscall.EPIPE}} {
 		t.Run(tc.name, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 			defer cancel()
 			l := sinktest.NewLedger()
 			s := stdout.New(tc.w, l)

@@ -80,6 +80,7 @@ func (r *Relay) start(ctx context.Context) (Source, Origin, error) {
 		r.leave(src)
 		return nil, origin, err
 	}
+	r.theirs = false
 	stored, err := r.cfg.Store.Take(ctx)
 	if err == nil && stored < origin.Start {
 		err = &StartError{Slot: r.cfg.Slot, Start: origin.Start, Stored: stored}
@@ -89,7 +90,6 @@ func (r *Relay) start(ctx context.Context) (Source, Origin, error) {
 		return nil, origin, err
 	}
 	r.stored.set(stored)
-	r.theirs = false
 	r.source.Store(&sourceBox{src})
 	return src, origin, nil
 }

@@ -1,6 +1,8 @@
 package simulation
 
 import (
+	"slices"
+
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -14,6 +16,9 @@ var (
 // requested registers what a broker does with the oldest request of a connection.
 func (l *life) requested(r *request) {
 	o := &op{key: "kafka " + r.String(), tie: r.conn.tie, life: l, faults: []string{faultCut}}
+	if len(r.batches) == 0 {
+		o.ready = r.conn.open
+	}
 	c := l.world.cluster
 	switch msg := r.msg.(type) {
 	case *kmsg.ProduceRequest:
@@ -30,7 +35,8 @@ func (l *life) requested(r *request) {
 			c.reply(r, fault, func() kmsg.Response { return c.metadata(code) })
 		}
 	case *kmsg.InitProducerIDRequest:
-		o.faults = append(o.faults, faultRefused, faultHang)
+		o.faults = append(o.faults, faultRefused)
+		o.prompt = true
 		o.do = func(fault string) { c.reply(r, fault, func() kmsg.Response { return c.id(fault) }) }
 	case *kmsg.DescribeProducersRequest:
 		o.do = func(fault string) { c.reply(r, fault, func() kmsg.Response { return c.describe(msg) }) }
@@ -45,7 +51,7 @@ func (l *life) requested(r *request) {
 func (c *cluster) reply(r *request, fault string, answer func() kmsg.Response) {
 	switch {
 	case fault == faultHang: // the relay gives up by itself
-	case r.conn.node.down || fault == faultCut:
+	case fault == faultCut || c.someDown() && c.w.rng.IntN(2) == 0:
 		r.conn.cut(nil)
 	default:
 		r.conn.answer(r.frame(answer()))
@@ -130,4 +136,9 @@ func (c *cluster) land(r *request) {
 		code, offset := c.append(r.conn.node, b)
 		c.w.trace.note("p%d: code %d, offset %d", b.partition, code, offset)
 	}
+}
+
+// someDown says whether a broker is away. Small questions go to any of them.
+func (c *cluster) someDown() bool {
+	return slices.ContainsFunc(c.nodes, func(n *node) bool { return n.down })
 }

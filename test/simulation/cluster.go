@@ -121,7 +121,7 @@ func (c *cluster) append(n *node, b *batch) (code int16, offset int64) {
 		return codeNotLeader, -1
 	}
 	if c.limit > 0 && b.size > c.limit {
-		c.w.struck("batch too large")
+		c.w.count(batchTooLarge)
 		return codeTooLarge, -1
 	}
 	s := p.producers[b.producer]
@@ -129,7 +129,7 @@ func (c *cluster) append(n *node, b *batch) (code int16, offset int64) {
 	case b.producer < 0:
 		c.w.rules.broken("a batch for partition %d has no producer id: sent twice, it is appended twice", b.partition)
 	case s == nil && !c.modern && b.first != 0:
-		c.w.struck("producer unknown")
+		c.w.count(producerUnknown)
 		return codeNoProducer, -1
 	case s == nil:
 		s = &producer{epoch: b.epoch}
@@ -143,7 +143,7 @@ func (c *cluster) append(n *node, b *batch) (code int16, offset int64) {
 	default:
 		if code, offset, known := s.sequence(b); known {
 			if code == 0 {
-				c.w.struck("repeat of a batch recognised")
+				c.w.count(batchKnown)
 				if c.named {
 					return codeDuplicate, -1
 				}

@@ -38,6 +38,29 @@ var worldFaults = []string{
 	faultForget, faultLeader, faultLeader, faultStall, faultSmall, faultGrow, faultCutPg, faultCutKafka,
 }
 
+// opFaults are those of single operations, and consequences what has to come of faults.
+var (
+	opFaults     = []string{faultCut, faultCutAfter, faultLate, faultHalf, faultHang, faultFail, faultRefused, faultDoubt}
+	consequences = []string{
+		eventRepeated, rowSentAgain, limitReached, batchKnown, batchTooLarge, producerUnknown, cleanStop, dirtyStop,
+	}
+)
+
+// What is counted beside faults.
+const (
+	operations      = "operations"
+	eventRepeated   = "event repeated"
+	rowSentAgain    = "row sent again"
+	limitReached    = "limit of events reached"
+	batchKnown      = "repeat of a batch recognised"
+	batchTooLarge   = "batch too large"
+	producerUnknown = "producer unknown"
+	cleanStop       = "clean stop"
+	dirtyStop       = "stop that left something"
+	gotStuck        = "restart after a partition got stuck"
+	struckNothing   = "planned fault had nothing to strike"
+)
+
 // faults says what may still go wrong.
 type faults struct {
 	left int // how many
@@ -76,7 +99,7 @@ func (w *world) inject(kind string) bool {
 			return false
 		}
 	}
-	w.struck(kind)
+	w.count(kind)
 	w.steps++
 	w.trace.line(w.steps, "*** "+kind+" ***", "")
 	w.carryOut(kind)
@@ -126,13 +149,16 @@ func (w *world) carryOut(kind string) {
 	}
 }
 
-// cutAll cuts the connections to a broker, or to all.
+// cutAll cuts the connections to a broker, or to all. Which broker gets the small questions is a
+// matter of chance (the sink keeps brokers in a map), so that here the seed decides which of those
+// connections it is.
 func (w *world) cutAll(n *node) {
 	if w.life == nil {
 		return
 	}
+	small := w.rng.IntN(2) == 0
 	for _, c := range w.life.conns {
-		if n == nil || c.node == n {
+		if n == nil || c.produces && c.node == n || !c.produces && small {
 			c.cut(nil)
 		}
 	}

@@ -25,7 +25,6 @@ type life struct {
 	token checkpoint.Owner
 
 	dead  atomic.Bool // it has crashed: what it still does reaches nobody
-	waits atomic.Bool // it pauses, for a time that no seed decides, before it tries again
 	stop  context.CancelFunc
 	done  chan error
 	asked bool // it was asked to stop
@@ -33,8 +32,8 @@ type life struct {
 
 	sessions int
 	read     wal.LSN // the stored position, when the session's start was decided
-	events   int   // taken for Kafka and not acknowledged
-	bytes    int64 // of those
+	events   int     // taken for Kafka and not acknowledged
+	bytes    int64   // of those
 
 	mu    sync.Mutex
 	conns []*conn
@@ -67,7 +66,7 @@ func (w *world) begin() {
 func (l *life) open(h sink.Handler) (sink.Sink, error) {
 	s, err := kafka.Open(context.Background(), kafka.Config{
 		Brokers: []string{"a:9092"}, Compression: "none", BatchBytes: l.world.batch, RequestBytes: 4 * l.world.batch,
-		MinBackoff: 1, MaxBackoff: 1, SlowBackoff: 1,
+		MinBackoff: 1, MaxBackoff: 1, SlowBackoff: 1, MetadataInterval: 1000 * time.Hour,
 		Dial: l.dial, Log: l.world.log,
 	}, gateHandler{h, l})
 	if err != nil {
@@ -79,7 +78,6 @@ func (l *life) open(h sink.Handler) (sink.Sink, error) {
 
 func (l *life) partitions(ctx context.Context, topic string) (int32, error) {
 	info, err := l.sink.Topic(ctx, topic)
-	l.waits.Store(err != nil)
 	if err != nil {
 		return 0, fmt.Errorf("count the partitions: %w", err)
 	}
@@ -102,7 +100,7 @@ func (l *life) crash() {
 	w := l.world
 	l.dead.Store(true)
 	for _, o := range w.board.of(l) {
-		if o.landed != nil && w.rng.IntN(2) == 0 {
+		if o.landed != nil && w.lands() {
 			o.landed()
 		}
 		if o.dead != nil {
@@ -112,27 +110,31 @@ func (l *life) crash() {
 	for _, c := range l.conns {
 		c.cut(nil)
 	}
-	if s := w.pg.source; s != nil && s.l == l {
+	streamed := w.pg.source != nil && w.pg.source.l == l
+	l.stop()
+	l.bury()
+	if streamed {
 		w.pg.detach()
 		if w.rng.IntN(3) == 0 { // the server learns of it later
 			w.pg.slot.held = time.Now().Add(time.Duration(w.rng.IntN(9)) * time.Second)
 		}
 	}
-	l.stop()
-	l.bury()
 }
 
-// bury waits until the goroutines of a life that is over are gone.
+// grave is how long the goroutines of a life may need to end.
+const grave = time.Minute
+
+// bury waits until the goroutines of a life that is over are gone. It always takes the same time:
+// what they still do is nobody's to see.
 func (l *life) bury() {
-	for range 600 {
-		select {
-		case <-l.done:
-			l.world.life = nil
-			return
-		case <-time.After(time.Second):
-		}
+	over := time.After(grave)
+	select {
+	case <-l.done:
+		<-over
+	case <-over:
+		panic(fmt.Sprintf("life %d doesn't end", l.n))
 	}
-	panic(fmt.Sprintf("life %d doesn't end", l.n))
+	l.world.life = nil
 }
 
 // gateSink makes an operation of each record that the relay hands to the sink.

@@ -17,6 +17,9 @@ type op struct {
 	life *life
 	// faults are what may happen in place of success.
 	faults []string
+	// prompt: it is done before time passes. Of two that time out together, chance would decide which
+	// comes again first.
+	prompt bool
 	// ready says whether it can be done now; nil: always.
 	ready func() bool
 	// do carries the operation out. fault is empty, or one of faults.
@@ -87,6 +90,16 @@ func (b *board) open() (out []*op) {
 	return out
 }
 
+// first returns a prompt op, nil where there is none.
+func (b *board) first() *op {
+	for _, o := range b.open() {
+		if o.prompt {
+			return o
+		}
+	}
+	return nil
+}
+
 func compareOps(a, b *op) int { return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.tie, b.tie)) }
 
 // errDead is what a relay that has crashed gets for anything that it still asks for.
@@ -102,6 +115,10 @@ func ask[T any](ctx context.Context, l *life, o *op, do func(fault string) (T, e
 	type answer struct {
 		v   T
 		err error
+	}
+	if ctx.Err() != nil { // nothing is sent any more
+		var none T
+		return none, context.Cause(ctx)
 	}
 	done := make(chan answer, 1)
 	o.life = l

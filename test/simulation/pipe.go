@@ -18,6 +18,8 @@ type conn struct {
 	node *node
 	tie  int // the order in which connections were made
 
+	produces bool // it is for Produce requests
+
 	mu       sync.Mutex
 	in       []byte // answers that were not read yet
 	out      []byte // the beginning of a request
@@ -98,6 +100,7 @@ func (c *conn) Write(p []byte) (int, error) {
 			c.push(r.answerVersions())
 			continue
 		}
+		c.produces = c.produces || len(r.batches) > 0
 		c.queue = append(c.queue, r)
 		if len(c.queue) == 1 {
 			c.life.requested(r)
@@ -145,6 +148,13 @@ func (c *conn) cut(last []byte) {
 	c.signal()
 }
 
+// open says whether the relay still waits for answers.
+func (c *conn) open() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !c.closed && c.gone == nil
+}
+
 // Close implements net.Conn.
 func (c *conn) Close() error {
 	c.mu.Lock()
@@ -159,10 +169,12 @@ func (c *conn) RemoteAddr() net.Addr { return &net.TCPAddr{} }
 
 func (c *conn) SetDeadline(t time.Time) error { return c.SetReadDeadline(t) }
 
+// SetReadDeadline sets deadlines a little apart: of two that are over at the same instant, chance
+// would decide which comes first.
 func (c *conn) SetReadDeadline(t time.Time) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.deadline = t
+	c.deadline = t.Add(time.Duration(c.tie) * time.Microsecond)
 	return nil
 }
 

@@ -1,9 +1,11 @@
 package simulation
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
+	"slices"
 	"strings"
 
 	"github.com/twmb/franz-go/pkg/kbin"
@@ -61,6 +63,8 @@ func (r *request) produce(p *kmsg.ProduceRequest) {
 			r.batches = append(r.batches, b)
 		}
 	}
+	// The client keeps them in a map.
+	slices.SortFunc(r.batches, func(a, b *batch) int { return cmp.Compare(a.partition, b.partition) })
 }
 
 func (r *request) versions() bool { return r.msg.Key() == int16(kmsg.ApiVersions) }

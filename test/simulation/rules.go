@@ -67,7 +67,7 @@ func (r *rules) named(l wal.LSN) { r.legal[l] = true }
 // sent: Postgres sends a row.
 func (r *rules) sent(e *event) {
 	if e.sent > 1 {
-		r.w.count("row sent again", 1)
+		r.w.count(rowSentAgain)
 	}
 }
 
@@ -111,7 +111,7 @@ func (r *rules) taken(l *life, rec *sink.Record) {
 		r.broken("%d events are in flight, more than %d", l.events, r.w.limits.events)
 	}
 	if l.events == r.w.limits.events {
-		r.w.count("limit of events reached", 1)
+		r.w.count(limitReached)
 	}
 }
 
@@ -172,7 +172,7 @@ func (r *rules) appended(partition int, rec *record) *event {
 		return e
 	}
 	r.repeats++
-	r.w.count("event repeated", 1)
+	r.w.count(eventRepeated)
 	if e.copies > e.delivered+r.forgotten {
 		r.broken("%s is in the log %d times, and was handed over %d times", e, e.copies, e.delivered)
 	}

@@ -12,12 +12,8 @@ import (
 	"github.com/cdc-relay/cdc-relay/sink/kafka"
 )
 
-const (
-	// stepsMost bounds a run: a relay that needs more doesn't get on.
-	stepsMost = 20_000
-	// jitter is longer than any pause of the relay that is drawn at random.
-	jitter = 6100 * time.Millisecond
-)
+// stepsMost bounds a run: a relay that needs more doesn't get on.
+const stepsMost = 20_000
 
 // run plays the world to its end: with faults, then without until everything is published and
 // stored, then a clean stop and a start that must repeat nothing. It returns what was broken.
@@ -46,7 +42,7 @@ func (w *world) run() error {
 // busy says whether the world still has something in store.
 func (w *world) busy() bool {
 	if w.faults.at > 0 {
-		return w.steps < w.faults.at && !w.settled()
+		return !w.settled()
 	}
 	return len(w.specs) > 0 || w.faults.left > 0
 }
@@ -122,7 +118,7 @@ func (w *world) step() bool {
 	if w.faults.at > 0 && w.steps >= w.faults.at {
 		w.faults.at = 0
 		if !w.inject(w.faults.kind) {
-			w.struck("planned fault had nothing to strike")
+			w.count(struckNothing)
 		}
 		return w.rules.err == nil
 	}
@@ -152,7 +148,7 @@ func (w *world) notice() {
 		w.life = nil
 	default:
 		if w.life.stuck.Load() { // as the relay asks for
-			w.struck("restart after a partition got stuck")
+			w.count(gotStuck)
 			w.life.crash()
 		}
 	}
@@ -169,10 +165,12 @@ func (w *world) ended(l *life, err error) {
 	case !l.asked:
 		w.rules.broken("life %d gave up: %v", l.n, err)
 	case err == nil:
-		w.struck("clean stop")
-		w.rules.clean = l.n
+		w.count(cleanStop)
+		if w.pg.row != nil && w.pg.row.Owner == l.token { // else what is left is another relay's matter
+			w.rules.clean = l.n
+		}
 	case errors.As(err, &left):
-		w.struck("stop that left something")
+		w.count(dirtyStop)
 	default:
 		w.rules.broken("life %d was stopped and says: %v", l.n, err)
 	}
@@ -194,9 +192,12 @@ func (l *life) topic(err error) {
 func (w *world) pick() {
 	ops := w.board.open()
 	own := w.own()
-	if len(ops)+len(own) == 0 || w.faults.left > 0 && w.rng.IntN(12) == 0 {
+	if len(ops)+len(own) == 0 || w.rng.IntN(16) == 0 {
+		d := 100 * time.Millisecond // where nothing is wrong any more, time is no reason to give up
+		if w.faults.left > 0 || len(ops)+len(own) == 0 {
+			d = []time.Duration{100 * time.Millisecond, time.Second, 3 * time.Second}[w.rng.IntN(3)]
+		}
 		w.steps++
-		d := []time.Duration{100 * time.Millisecond, time.Second, 3 * time.Second}[w.rng.IntN(3)]
 		w.trace.line(w.steps, "time passes", "")
 		w.pass(d)
 		return
@@ -210,18 +211,20 @@ func (w *world) pick() {
 	if w.faults.left > 0 && len(o.faults) > 0 && w.rng.IntN(12) == 0 {
 		fault = o.faults[w.rng.IntN(len(o.faults))]
 		w.faults.left--
-		w.struck(fault)
+		w.count(fault)
 	}
 	w.steps++
-	w.count("operations", 1)
+	w.count(operations)
 	w.trace.line(w.steps, o.key, fault)
 	o.do(fault)
 }
 
-// pass lets time pass: where the relay pauses for a random time, so long that it is over for sure.
+// pass lets time pass.
 func (w *world) pass(d time.Duration) {
-	if w.life != nil && w.life.waits.Load() {
-		d = max(d, jitter)
+	for o := w.board.first(); o != nil; o = w.board.first() {
+		w.board.remove(o)
+		o.do("")
+		synctest.Wait()
 	}
 	w.trace.note("%s", d)
 	sleep(d)
@@ -235,12 +238,13 @@ func (w *world) own() (ops []*op) {
 			ops = append(ops, &op{key: key, do: func(string) { do() }})
 		}
 	}
+	heals := w.rng.IntN(8) == 0 // what is away stays away for a while
 	add(w.life == nil, "relay starts", w.begin)
-	add(pg.down, "postgres is back", func() { pg.down = false })
-	add(pg.slot != nil && pg.slot.stolen, "the other relay lets the slot go", func() { pg.slot.stolen = false })
-	add(c.limit > 0, "batches of any size are taken again", func() { c.limit = 0 })
+	add(pg.down && heals, "postgres is back", func() { pg.down = false })
+	add(pg.slot != nil && pg.slot.stolen && heals, "the other relay lets the slot go", func() { pg.slot.stolen = false })
+	add(c.limit > 0 && heals, "batches of any size are taken again", func() { c.limit = 0 })
 	for _, n := range c.nodes {
-		add(n.down, "broker "+n.host+" is back", func() { n.down = false })
+		add(n.down && heals, "broker "+n.host+" is back", func() { n.down = false })
 	}
 	if pg.down {
 		return ops

@@ -1,7 +1,6 @@
 package simulation
 
 import (
-	"flag"
 	"net"
 	"os"
 	"runtime"
@@ -11,49 +10,22 @@ import (
 	"github.com/IBM/sarama"
 )
 
-var (
-	flagSeeds = flag.Int("seeds", 500, "how many seeds TestSeeds plays")
-	flagSeed  = flag.Uint64("seed", 0, "the one seed that TestSeeds plays, with its trace")
-)
-
+// TestMain gives Go one processor: what goroutines do between two operations then depends on
+// nothing but the seed. More than one are used by more than one process.
 func TestMain(m *testing.M) {
-	flag.Parse()
 	runtime.GOMAXPROCS(1)
 	startMetrics()
 	os.Exit(m.Run())
 }
 
-func play(t *testing.T, seed uint64, txns, faulty int, change func(*world)) (w *world, err error) {
+// play plays a world in a bubble of its own.
+func play(t *testing.T, seed uint64, make func(seed uint64) *world) (w *world, err error) {
+	t.Helper()
 	synctest.Test(t, func(*testing.T) {
-		w = newWorld(seed, txns, faulty)
-		if change != nil {
-			change(w)
-		}
+		w = make(seed)
 		err = w.run()
 	})
 	return w, err
-}
-
-func TestSeeds(t *testing.T) {
-	if *flagSeed != 0 {
-		w, err := play(t, *flagSeed, 15, 10, nil)
-		t.Log("\n" + w.trace.tail(1<<30))
-		if err != nil {
-			t.Error(err)
-		}
-		return
-	}
-	total := map[string]int{}
-	for seed := uint64(1); seed <= uint64(*flagSeeds); seed++ {
-		w, err := play(t, seed, 15, 10, nil)
-		if err != nil {
-			t.Fatalf("seed %d: %v\n%s", seed, err, w.trace.tail(60))
-		}
-		for k, n := range w.counts {
-			total[k] += n
-		}
-	}
-	t.Log(total)
 }
 
 // startMetrics starts the one goroutine of sarama's metrics that never ends, outside of any

@@ -25,7 +25,6 @@ type origins struct{ l *life }
 func (o origins) Open(ctx context.Context) (relay.Source, relay.Origin, error) {
 	pg := o.l.world.pg
 	start, err := call(ctx, o.l, "pg open", []string{faultCut}, func(fault string) (checkpoint.Start, error) {
-		o.l.waits.Store(true) // whatever comes of it: the relay pauses before it opens again
 		if err := pg.refuses(fault); err != nil {
 			return checkpoint.Start{}, err
 		}
@@ -141,7 +140,6 @@ func (s *source) Start(ctx context.Context, at wal.LSN) error {
 		s.next, s.row, s.known = pg.first(at), -1, map[int]*table{}
 		pg.source = s
 		s.l.sessions++
-		s.l.waits.Store(false)
 		pg.w.rules.started(s)
 		return struct{}{}, nil
 	})
@@ -179,11 +177,9 @@ func (s *source) ready() bool {
 func (s *source) send(fault string) (*wal.Batch, error) {
 	pg := s.l.world.pg
 	if pg.source != s {
-		s.l.waits.Store(true)
 		return nil, errGone
 	}
 	if fault == faultCut {
-		s.l.waits.Store(true)
 		pg.detach()
 		return nil, errGone
 	}

@@ -24,7 +24,6 @@ var errStatement = errors.New("could not extend file: No space left on device")
 func (s store) Take(ctx context.Context) (wal.LSN, error) {
 	pg := s.l.world.pg
 	return call(ctx, s.l, "sql take the slot", []string{faultCut, faultCutAfter, faultFail}, func(fault string) (wal.LSN, error) {
-		s.l.waits.Store(true)
 		if err := pg.refuses(fault); err != nil {
 			return 0, err
 		}
@@ -35,7 +34,6 @@ func (s store) Take(ctx context.Context) (wal.LSN, error) {
 		if fault == faultCutAfter {
 			return 0, errGone
 		}
-		s.l.waits.Store(false)
 		return pg.row.Stored, nil
 	})
 }
@@ -89,14 +87,12 @@ func (s store) Save(ctx context.Context, l wal.LSN) error {
 func (s store) Classify(ctx context.Context, id uint32, _, name string) (decode.Class, error) {
 	pg := s.l.world.pg
 	return call(ctx, s.l, "sql look up "+name, []string{faultCut, faultFail}, func(fault string) (decode.Class, error) {
-		s.l.waits.Store(true) // where it fails
 		if err := pg.refuses(fault); err != nil {
 			return decode.Unknown, err
 		}
 		if fault == faultFail {
 			return decode.Unknown, errStatement
 		}
-		s.l.waits.Store(false)
 		if id == oidOutbox {
 			return decode.Outbox, nil
 		}
@@ -108,11 +104,9 @@ func (s store) Classify(ctx context.Context, id uint32, _, name string) (decode.
 func (s store) Contracts(ctx context.Context, topic string) (shard.Contracts, error) {
 	pg := s.l.world.pg
 	return call(ctx, s.l, "sql read the contracts", []string{faultCut}, func(fault string) (shard.Contracts, error) {
-		s.l.waits.Store(true)
 		if err := pg.refuses(fault); err != nil {
 			return nil, err
 		}
-		s.l.waits.Store(false)
 		var cs shard.Contracts
 		if pg.pinned != nil && topic == topicName {
 			cs = append(cs, pg.pinned.Contract)
@@ -125,7 +119,6 @@ func (s store) Contracts(ctx context.Context, topic string) (shard.Contracts, er
 func (s store) PinContract(ctx context.Context, c shard.Contract) (shard.Contract, error) {
 	pg := s.l.world.pg
 	return call(ctx, s.l, "sql pin the contract", []string{faultCut, faultCutAfter}, func(fault string) (shard.Contract, error) {
-		s.l.waits.Store(true)
 		if err := pg.refuses(fault); err != nil {
 			return shard.Contract{}, err
 		}
@@ -135,7 +128,6 @@ func (s store) PinContract(ctx context.Context, c shard.Contract) (shard.Contrac
 		if fault == faultCutAfter {
 			return shard.Contract{}, errGone
 		}
-		s.l.waits.Store(false)
 		return pg.pinned.Contract, nil
 	})
 }

@@ -31,8 +31,16 @@ type world struct {
 	specs  []spec
 
 	faults faults
+	// lands says whether what a relay had asked for when it crashed still happens.
+	lands  func() bool
 	steps  int
 	counts map[string]int
+}
+
+// randomWorld draws a world of a random size, with a random number of faults.
+func randomWorld(seed uint64) *world {
+	rng := rand.New(rand.NewPCG(seed, 815))
+	return newWorld(seed, 5+rng.IntN(20), rng.IntN(40))
 }
 
 // newWorld draws a world. faulty is how many faults may strike in it.
@@ -52,10 +60,9 @@ func newWorld(seed uint64, txns, faulty int) *world {
 	w.batch = 1024 << rng.IntN(3)
 	w.specs = plan(rng, txns)
 	w.faults = faults{left: faulty}
+	w.lands = func() bool { return w.rng.IntN(2) == 0 }
 	return w
 }
 
-func (w *world) count(what string, n int) { w.counts[what] += n }
-
-// struck counts a fault, or what one led to.
-func (w *world) struck(what string) { w.counts[what]++ }
+// count counts a fault, or what came of one.
+func (w *world) count(what string) { w.counts[what]++ }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -88,6 +89,27 @@ func TestSilenceWhileBlocked(t *testing.T) {
 		}
 		if took := time.Since(resumed); took != 40*time.Second {
 			t.Errorf("%v after it was taken", took)
+		}
+	})
+}
+
+// A server that reads nothing any more, so that no status can be sent, is given up as one that says
+// nothing is.
+func TestServerReadsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := waltest.Serve(t, func(c *waltest.Conn) {
+			c.Until(source(), "START_REPLICATION")
+			c.Write([]byte("W\x00\x00\x00\x07\x00\x00\x00")) // CopyBothResponse
+			time.Sleep(10 * time.Minute)
+		})
+		began := time.Now()
+		r := stream(t, config(server), 1)
+		err := r.err()
+		if !errors.Is(err, os.ErrDeadlineExceeded) || !strings.Contains(err.Error(), "send status") {
+			t.Errorf("error: %v", err)
+		}
+		if took := time.Since(began); took != 40*time.Second {
+			t.Errorf("it took %v, want 40s", took)
 		}
 	})
 }

@@ -66,7 +66,7 @@ func (w *world) write(change func(*Row)) {
 	w.now += 3
 }
 
-func (w *world) commit(*rapid.T) {
+func (w *world) commit(fate) {
 	w.events = append(w.events, worldEvent{commit: w.now})
 	w.now += commitSize
 }
@@ -77,8 +77,8 @@ func (w *world) makeSlot() {
 }
 
 // run is one life of a relay. steps is how many steps it makes before it is killed.
-func (w *world) run(t *rapid.T) {
-	steps := rapid.IntRange(0, 12).Draw(t, "steps")
+func (w *world) run(t fate) {
+	steps := int(t.between(0, 12, "steps"))
 	alive := func() bool { steps--; return steps >= 0 }
 	w.srv.Flushed = w.now
 	row := w.row()
@@ -123,7 +123,7 @@ func (w *world) run(t *rapid.T) {
 // noGap: Postgres sends what was committed at or after both the start and the slot's position. An
 // event before that which isn't in Kafka must have been named, and can only be there because
 // somebody moved the slot.
-func (w *world) noGap(t *rapid.T, got Start) {
+func (w *world) noGap(t fate, got Start) {
 	sent := max(got.From, w.slot.Confirmed)
 	for i, e := range w.events {
 		if w.harmed && got.Presumed != 0 && e.commit >= got.Presumed && e.commit < got.From && !e.inKafka {
@@ -161,21 +161,21 @@ func (w *world) stream(from wal.LSN, alive func() bool) {
 }
 
 // forget: a restart before Postgres 17 takes the slot back to what was last on disk.
-func (w *world) forget(t *rapid.T) {
+func (w *world) forget(t fate) {
 	if w.slot == nil || w.slot.Confirmed <= w.least {
 		t.Skip("no position to forget")
 	}
-	w.slot.Confirmed = wal.LSN(rapid.Uint64Range(uint64(w.least), uint64(w.slot.Confirmed)).Draw(t, "on disk"))
+	w.slot.Confirmed = t.between(w.least, w.slot.Confirmed, "on disk")
 }
 
 // promote makes a standby the primary that had received everything up to some point. Its slot
 // had been brought over, at a position that may be older than the row, or newer than its row.
-func (w *world) promote(t *rapid.T) {
+func (w *world) promote(t fate) {
 	least := max(w.now, 50) - 30
 	if n := len(w.srv.History); n > 0 {
 		least = max(least, w.srv.History[n-1].End) // a timeline doesn't end before it began
 	}
-	end := wal.LSN(rapid.Uint64Range(uint64(least), uint64(w.now)).Draw(t, "switch"))
+	end := t.between(least, w.now, "switch")
 	if w.slot != nil && end < w.least {
 		t.Skip("the slot came after the switch")
 	}
@@ -197,35 +197,35 @@ func (w *world) promote(t *rapid.T) {
 	}
 	if w.slot != nil {
 		top := min(w.slot.Confirmed, end)
-		w.slot.Confirmed = wal.LSN(rapid.Uint64Range(uint64(w.least), uint64(top)).Draw(t, "synchronised"))
+		w.slot.Confirmed = t.between(w.least, top, "synchronised")
 	} else if w.row() != nil {
 		w.harmed = true
 	}
 	w.now = end + 5
 }
 
-func (w *world) dropSlot(t *rapid.T) {
+func (w *world) dropSlot(t fate) {
 	if w.slot == nil {
 		t.Skip("no slot")
 	}
 	w.slot, w.harmed = nil, true
 }
 
-func (w *world) recreateSlot(*rapid.T) {
+func (w *world) recreateSlot(fate) {
 	w.makeSlot()
 	w.harmed = true
 }
 
-func (w *world) moveSlot(t *rapid.T) {
+func (w *world) moveSlot(t fate) {
 	if w.slot == nil {
 		t.Skip("no slot")
 	}
-	w.slot.Confirmed = wal.LSN(rapid.Uint64Range(uint64(w.slot.Confirmed), uint64(w.now+50)).Draw(t, "moved to"))
+	w.slot.Confirmed = t.between(w.slot.Confirmed, w.now+50, "moved to")
 	w.least = w.slot.Confirmed
 	w.harmed = true
 }
 
-func (w *world) loseSlot(t *rapid.T) {
+func (w *world) loseSlot(t fate) {
 	if w.slot == nil {
 		t.Skip("no slot")
 	}
@@ -233,9 +233,9 @@ func (w *world) loseSlot(t *rapid.T) {
 }
 
 // restore brings a dump of the database into another system, whose LSNs are unrelated.
-func (w *world) restore(t *rapid.T) {
+func (w *world) restore(t fate) {
 	w.srv = Server{SystemID: w.srv.SystemID + "b", Timeline: 1, Database: "db"}
-	w.now = wal.LSN(rapid.Uint64Range(50, 2000).Draw(t, "position of the new system"))
+	w.now = t.between(50, 2000, "position of the new system")
 	w.slot, w.harmed = nil, true
 	for i := range w.events {
 		w.events[i].commit = 0 // they are rows there, and never will be in its stream
@@ -243,7 +243,7 @@ func (w *world) restore(t *rapid.T) {
 	if row := w.row(); row != nil {
 		w.rows = []rowVersion{{w.now, row}}
 	}
-	if rapid.Bool().Draw(t, "with a slot") {
+	if t.between(0, 1, "with a slot") == 1 {
 		w.makeSlot()
 	}
 }
@@ -253,20 +253,64 @@ func (w *world) restore(t *rapid.T) {
 func TestDecideWorld(t *testing.T) {
 	var starts, refused int
 	rapid.Check(t, func(t *rapid.T) {
-		w := newWorld()
-		acts := map[string]func(*rapid.T){
-			"commit": w.commit, "commit2": w.commit, "run": w.run, "run2": w.run, "run3": w.run,
-			"forget": w.forget, "promote": w.promote,
-		}
-		if rapid.Bool().Draw(t, "people interfere") {
-			acts["drop"], acts["recreate"], acts["move"] = w.dropSlot, w.recreateSlot, w.moveSlot
-			acts["lose"], acts["restore"] = w.loseSlot, w.restore
-		}
-		t.Repeat(acts)
+		w := playWorld(t)
 		starts += w.starts
 		refused += w.refused
 	})
 	if starts < 10 || refused == 0 {
 		t.Errorf("only %d starts and %d refusals: the world is too quiet", starts, refused)
 	}
+}
+
+// playWorld lets anything happen, in any order.
+func playWorld(t *rapid.T) *world {
+	w := newWorld()
+	acts := map[string]func(*rapid.T){}
+	for _, a := range worldActs {
+		if !a.people {
+			acts[a.name] = func(t *rapid.T) { a.act(w, drawn{t}) }
+		}
+	}
+	if rapid.Bool().Draw(t, "people interfere") {
+		for _, a := range worldActs {
+			acts[a.name] = func(t *rapid.T) { a.act(w, drawn{t}) }
+		}
+	}
+	t.Repeat(acts)
+	return w
+}
+
+// worldActs are what can happen. What happens often is there several times.
+var worldActs = []struct {
+	name   string
+	act    func(*world, fate)
+	people bool // nothing that a relay must bear
+}{
+	{"commit", (*world).commit, false},
+	{"commit2", (*world).commit, false},
+	{"run", (*world).run, false},
+	{"run2", (*world).run, false},
+	{"run3", (*world).run, false},
+	{"forget", (*world).forget, false},
+	{"promote", (*world).promote, false},
+	{"drop", (*world).dropSlot, true},
+	{"recreate", (*world).recreateSlot, true},
+	{"move", (*world).moveSlot, true},
+	{"lose", (*world).loseSlot, true},
+	{"restore", (*world).restore, true},
+}
+
+// fate decides what isn't decided yet.
+type fate interface {
+	between(least, most wal.LSN, what string) wal.LSN
+	Skip(why ...any) // this can't happen now; does not return
+	Fatal(args ...any)
+	Fatalf(format string, args ...any)
+}
+
+// drawn is the fate of a property of rapid.
+type drawn struct{ *rapid.T }
+
+func (d drawn) between(least, most wal.LSN, what string) wal.LSN {
+	return wal.LSN(rapid.Uint64Range(uint64(least), uint64(most)).Draw(d.T, what))
 }

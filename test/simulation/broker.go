@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"slices"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -16,10 +17,8 @@ var (
 // requested registers what a broker does with the oldest request of a connection.
 func (l *life) requested(r *request) {
 	o := &op{key: "kafka " + r.String(), tie: r.conn.tie, life: l, faults: []string{faultCut}}
-	if len(r.batches) == 0 {
-		o.ready = r.conn.open
-	}
 	c := l.world.cluster
+	o.ready = func() bool { return !time.Now().Before(c.mute) && (len(r.batches) > 0 || r.conn.open()) }
 	switch msg := r.msg.(type) {
 	case *kmsg.ProduceRequest:
 		o.faults = append(o.faults, faultLate, faultRefused, faultDoubt, faultHang)

@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"math"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -22,6 +23,7 @@ type cluster struct {
 	named bool
 	// limit is the size of a batch that is taken; 0: any.
 	limit int
+	mute  time.Time  // until when brokers take no request
 	late  []*request // that arrived on a connection which is gone
 }
 

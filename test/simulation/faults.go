@@ -28,6 +28,7 @@ const (
 	faultStall     = "nothing happens for long"
 	faultSmall     = "batches are too large"
 	faultGrow      = "topic gets partitions"
+	faultMute      = "kafka says nothing for long"
 	faultCutPg     = "connection to postgres is cut"
 	faultCutKafka  = "connections to kafka are cut"
 )
@@ -35,14 +36,14 @@ const (
 // worldFaults are those of the world, each as often as it stands here.
 var worldFaults = []string{
 	faultCrash, faultCrash, faultStop, faultStop, faultRestart, faultDown, faultOwner, faultBroker, faultBrokerOut,
-	faultForget, faultLeader, faultLeader, faultStall, faultSmall, faultGrow, faultCutPg, faultCutKafka,
+	faultMute, faultMute, faultForget, faultLeader, faultLeader, faultStall, faultSmall, faultGrow, faultCutPg, faultCutKafka,
 }
 
 // opFaults are those of single operations, and consequences what has to come of faults.
 var (
 	opFaults     = []string{faultCut, faultCutAfter, faultLate, faultHalf, faultHang, faultFail, faultRefused, faultDoubt}
 	consequences = []string{
-		eventRepeated, rowSentAgain, limitReached, batchKnown, batchTooLarge, producerUnknown, cleanStop, dirtyStop,
+		eventRepeated, rowSentAgain, limitReached, batchKnown, batchTooLarge, producerUnknown, cleanStop, dirtyStop, recordRefused,
 	}
 )
 
@@ -55,6 +56,7 @@ const (
 	batchKnown      = "repeat of a batch recognised"
 	batchTooLarge   = "batch too large"
 	producerUnknown = "producer unknown"
+	recordRefused   = "record refused"
 	cleanStop       = "clean stop"
 	dirtyStop       = "stop that left something"
 	gotStuck        = "restart after a partition got stuck"
@@ -137,6 +139,11 @@ func (w *world) carryOut(kind string) {
 	case faultForget:
 		c.forget()
 		w.rules.forgotten++
+	case faultMute:
+		c.mute = time.Now().Add(time.Duration(12+w.rng.IntN(30)) * time.Second)
+		if w.rng.IntN(2) == 0 {
+			pg.detach()
+		}
 	case faultLeader:
 		p := c.parts[w.rng.IntN(len(c.parts))]
 		p.leader = c.nodes[w.rng.IntN(len(c.nodes))]
@@ -168,6 +175,7 @@ func (w *world) cutAll(n *node) {
 func (w *world) mend() {
 	w.pg.down = false
 	w.cluster.limit = 0
+	w.cluster.mute = time.Time{}
 	for _, n := range w.cluster.nodes {
 		n.down = false
 	}

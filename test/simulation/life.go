@@ -32,6 +32,9 @@ type life struct {
 
 	sessions int
 	read     wal.LSN // the stored position, when the session's start was decided
+	disowned bool    // it was told that another relay owns the row
+	refused  *event  // that Kafka refuses, and nothing may pass
+	passed   int     // records that were taken since
 	events   int     // taken for Kafka and not acknowledged
 	bytes    int64   // of those
 
@@ -173,6 +176,18 @@ func (h gateHandler) Acked(rs []*sink.Record) {
 	if err == nil {
 		h.Handler.Acked(rs)
 	}
+}
+
+// Reject implements sink.Handler.
+func (h gateHandler) Reject(ctx context.Context, r *sink.Record, cause error) (sink.Verdict, error) {
+	_, err := call(ctx, h.l, "reject "+r.Position.String(), nil, func(string) (struct{}, error) {
+		h.l.world.rules.rejected(h.l, r)
+		return struct{}{}, nil
+	})
+	if err != nil {
+		return sink.Retry, err
+	}
+	return h.Handler.Reject(ctx, r, cause)
 }
 
 // Topic implements sink.Handler.

@@ -102,6 +102,15 @@ func (r *rules) taken(l *life, rec *sink.Record) {
 			r.broken("%s was sent %d times and published %d times", e, e.sent, e.delivered)
 		}
 	}
+	if l.disowned {
+		r.broken("life %d publishes %s, and was told that another relay owns the slot", l.n, rec.Position)
+	}
+	if l.refused != nil {
+		// One may have been on its way.
+		if l.passed++; l.passed > 1 {
+			r.broken("%s passes %s, which is refused", rec.Position, l.refused)
+		}
+	}
 	if l.events > 0 && l.bytes+size > r.w.limits.bytes {
 		r.broken("%d bytes are in flight, more than %d", l.bytes+size, r.w.limits.bytes)
 	}
@@ -112,6 +121,14 @@ func (r *rules) taken(l *life, rec *sink.Record) {
 	}
 	if l.events == r.w.limits.events {
 		r.w.count(limitReached)
+	}
+}
+
+// rejected: the sink asks what to do with a record that Kafka refuses.
+func (r *rules) rejected(l *life, rec *sink.Record) {
+	r.w.count(recordRefused)
+	if e := r.events[headerOf(rec)]; e != nil && l.refused == nil {
+		l.refused, l.passed = e, 0
 	}
 }
 
@@ -132,6 +149,9 @@ func (r *rules) acked(l *life, rec *sink.Record) {
 	e := r.events[headerOf(rec)]
 	if e == nil {
 		return // taken has said so
+	}
+	if l.refused == e {
+		l.refused = nil
 	}
 	e.acked++
 	if e.acked > e.copies {
@@ -226,6 +246,16 @@ func (r *rules) check() {
 	if r.seen < len(pg.txns) && pg.txns[r.seen].commit < stored {
 		r.broken("%s is stored, which lies inside of a transaction that ends at %s", stored, pg.txns[r.seen].end)
 	}
+}
+
+// ahead counts the events in the log past the stored position that a life took: a start repeats them.
+func (r *rules) ahead(l *life) (n int) {
+	for _, e := range r.events {
+		if e.taken == l.n && e.copies > 0 && e.txn.end > r.w.pg.row.Stored {
+			n++
+		}
+	}
+	return n
 }
 
 // missing returns an event that is not in the log, nil when everything is there.

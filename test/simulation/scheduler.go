@@ -32,6 +32,12 @@ func (w *world) run() error {
 		}
 	}
 	for range 2 {
+		w.specs = plan(w.rng, w.rng.IntN(4))
+		for range w.rng.IntN(60) {
+			if !w.step() {
+				return w.verdict()
+			}
+		}
 		if !w.stopCleanly() {
 			break
 		}
@@ -76,7 +82,7 @@ func (w *world) stopCleanly() bool {
 		}
 	}
 	if w.rules.clean != n {
-		w.rules.broken("a stop of life %d with nothing left to do was not clean", n)
+		w.rules.broken("a stop of life %d with nothing wrong was not clean", n)
 		return false
 	}
 	for !w.settled() {
@@ -171,6 +177,9 @@ func (w *world) ended(l *life, err error) {
 		}
 	case errors.As(err, &left):
 		w.count(dirtyStop)
+		if pg := w.pg; pg.row != nil && pg.row.Owner == l.token && w.rules.ahead(l) > left.Events {
+			w.rules.broken("a stop says that at most %d events repeat, and it is %d", left.Events, w.rules.ahead(l))
+		}
 	default:
 		w.rules.broken("life %d was stopped and says: %v", l.n, err)
 	}

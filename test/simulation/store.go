@@ -18,6 +18,12 @@ type store struct{ l *life }
 // pinned is the contract as it was first stored.
 type pinned struct{ shard.Contract }
 
+// lost tells the life that another relay owns the row: it must publish nothing more.
+func (l *life) lost() error {
+	l.disowned = true
+	return checkpoint.ErrOwnerLost
+}
+
 var errStatement = errors.New("could not extend file: No space left on device")
 
 // Take implements relay.Store.
@@ -31,6 +37,7 @@ func (s store) Take(ctx context.Context) (wal.LSN, error) {
 			return 0, errStatement
 		}
 		pg.row.Owner = s.l.token
+		s.l.disowned = false
 		if fault == faultCutAfter {
 			return 0, errGone
 		}
@@ -49,7 +56,7 @@ func (s store) CheckOwner(ctx context.Context) error {
 			return struct{}{}, adminShutdown
 		}
 		if pg.row.Owner != s.l.token {
-			return struct{}{}, checkpoint.ErrOwnerLost
+			return struct{}{}, s.l.lost()
 		}
 		return struct{}{}, nil
 	})
@@ -72,7 +79,11 @@ func (s store) Save(ctx context.Context, l wal.LSN) error {
 		if err := pg.refuses(fault); err != nil {
 			return struct{}{}, err
 		}
-		return struct{}{}, pg.save(s.l.token, l)
+		err := pg.save(s.l.token, l)
+		if err != nil {
+			err = s.l.lost()
+		}
+		return struct{}{}, err
 	})
 	if err != nil {
 		return err

@@ -56,7 +56,7 @@ func newWorld(seed uint64, txns, faulty int) *world {
 	w.cluster.named = rng.IntN(2) == 0
 	w.limits.events = 2 + rng.IntN(9)
 	w.limits.bytes = int64(1500 + rng.IntN(6000))
-	w.drain = []time.Duration{2 * time.Second, 20 * time.Second}[rng.IntN(2)]
+	w.drain = []time.Duration{5 * time.Second, 20 * time.Second}[rng.IntN(2)]
 	w.batch = 1024 << rng.IntN(3)
 	w.specs = plan(rng, txns)
 	w.faults = faults{left: faulty}

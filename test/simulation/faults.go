@@ -126,9 +126,9 @@ func (w *world) carryOut(kind string) {
 	case faultOwner:
 		pg.row.Owner = [16]byte{0xff}
 		pg.slot.stolen = true
-		pg.detach()
+		w.lose()
 	case faultCutPg:
-		pg.detach()
+		w.lose()
 	case faultCutKafka:
 		w.cutAll(nil)
 	case faultBroker, faultBrokerOut:
@@ -154,6 +154,14 @@ func (w *world) carryOut(kind string) {
 	case faultGrow:
 		c.grow(1 + w.rng.IntN(2))
 	}
+}
+
+// lose ends the replication connection. The relay may learn of it late.
+func (w *world) lose() {
+	if s := w.pg.source; s != nil && w.rng.IntN(2) == 0 {
+		s.silent = time.Now().Add(time.Duration(1+w.rng.IntN(30)) * time.Second)
+	}
+	w.pg.detach()
 }
 
 // cutAll cuts the connections to a broker, or to all. Which broker gets the small questions is a

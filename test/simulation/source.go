@@ -119,9 +119,10 @@ type source struct {
 	row     int  // and row of it; -1: its Begin
 	inside  bool // between Begin and Commit
 	known   map[int]*table
-	named   wal.LSN // greatest position that was sent
-	end     wal.LSN // greatest position that was sent outside of a transaction
-	told    wal.LSN // greatest that a status said
+	named   wal.LSN   // greatest position that was sent
+	end     wal.LSN   // greatest position that was sent outside of a transaction
+	told    wal.LSN   // greatest that a status said
+	silent  time.Time // until when the relay doesn't learn that the connection is gone
 	running bool
 	closed  atomic.Bool
 }
@@ -168,7 +169,7 @@ func (s *source) Run(ctx context.Context, st wal.Stored, out chan<- *wal.Batch) 
 func (s *source) ready() bool {
 	pg := s.l.world.pg
 	if pg.source != s {
-		return true
+		return !time.Now().Before(s.silent)
 	}
 	return len(s.out) < cap(s.out) && (s.next < len(pg.txns) || pg.cur > s.end)
 }

@@ -228,8 +228,13 @@ func TestPrintForARole(t *testing.T) {
 	}
 	exec(t, conn, `set role `+quoted)
 	exec(t, conn, `select * from cdc_relay.meta, public.outbox_events, cdc_relay.checkpoint`)
-	if _, err := conn.Exec(t.Context(), `insert into public.outbox_events (entity_id, event_type, payload) values ('a', 'b', '{}')`); err == nil {
-		t.Error("the relay's role may write the outbox")
+	for _, write := range []string{
+		`insert into public.outbox_events (id, entity_id, event_type, payload) values (1, 'a', 'b', '{}')`,
+		`update public.outbox_events set status = 'published'`, `delete from public.outbox_events`, `truncate public.outbox_events`,
+	} {
+		if _, err := conn.Exec(t.Context(), write); err == nil {
+			t.Errorf("the relay's role may write the outbox: %s", write)
+		}
 	}
 	if _, err := conn.Exec(t.Context(), `update cdc_relay.meta set version = 2`); err == nil {
 		t.Error("the relay's role may write the version")

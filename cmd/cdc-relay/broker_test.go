@@ -1,16 +1,19 @@
 package main
 
 import (
+	"sync/atomic"
+
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// holdProduce makes the broker take no record any more, and answer so: not enough replicas.
-func holdProduce(c *kfake.Cluster) {
+// holdProduce makes the broker take no record until it is released, and answer so: not enough replicas.
+func holdProduce(c *kfake.Cluster) (release func()) {
+	var released atomic.Bool
 	c.ControlKey(int16(kmsg.Produce), func(req kmsg.Request) (kmsg.Response, error, bool) { // kfake's signature
 		c.KeepControl()
 		r, ok := req.(*kmsg.ProduceRequest)
-		if !ok {
+		if !ok || released.Load() {
 			return nil, nil, false
 		}
 		resp := r.ResponseKind().(*kmsg.ProduceResponse) // that of a ProduceRequest
@@ -26,4 +29,5 @@ func holdProduce(c *kfake.Cluster) {
 		}
 		return resp, nil, true
 	})
+	return func() { released.Store(true) }
 }

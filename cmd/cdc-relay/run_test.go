@@ -206,6 +206,27 @@ func (s *source) exec(statement string, args ...any) {
 	}
 }
 
+// waitFor waits until a query says yes.
+func waitFor(t *testing.T, s *source, query string) {
+	t.Helper()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	deadline := time.After(patience)
+	for yes := false; ; {
+		if err := s.conn.QueryRow(t.Context(), query).Scan(&yes); err != nil {
+			t.Fatal(err)
+		}
+		if yes {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatalf("never true: %s", query)
+		}
+	}
+}
+
 // as is the connection string for another user and password.
 func (s *source) as(user, password string) string {
 	u, err := url.Parse(s.url)

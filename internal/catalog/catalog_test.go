@@ -233,6 +233,23 @@ func TestClassify(t *testing.T) {
 	}
 }
 
+// TestClassifyByOID: the stream may hold rows from before the outbox got another name, and from after.
+func TestClassifyByOID(t *testing.T) {
+	c, db := open(t)
+	db.exec(t, `
+		create table outbox (id int) partition by list (id);
+		create table part partition of outbox for values in (1);
+		create publication p for table outbox`)
+	k := Classifier{Catalog: c, Publication: "p", Outbox: Name{"public", "outbox"}, OID: db.oid(t, "outbox")}
+	part := db.oid(t, "part")
+	db.exec(t, `create schema archive; alter table outbox rename to events; alter table events set schema archive`)
+	for name, id := range map[string]uint32{"events": k.OID, "part": part} {
+		if got, err := k.Classify(t.Context(), id, "archive", name); err != nil || got != decode.Outbox {
+			t.Errorf("%s of the outbox that was renamed: %v, %v", name, got, err)
+		}
+	}
+}
+
 func TestClassifyFails(t *testing.T) {
 	c, db := open(t)
 	_ = db.Close(context.Background())

@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"testing"
 	"time"
+
+	"github.com/cdc-relay/cdc-relay/test/lab"
 )
 
 var onlyFaults = flag.String("faults", "", "only the faults of TestFaults whose name matches")
@@ -29,10 +31,11 @@ func TestFaults(t *testing.T) {
 		}
 		// Sealed before: a relay that lives settles and stores what it has in flight. It stores once a
 		// second at most, and has just done so.
-		c := witness(t, w.Lab, f.name).sealed(w.Lab)
+		w.WaitRecords(lab.Count(w.WaitEnds()) + 200)
+		c := scene(t, w.Lab, "outbox_events", f.name).sealed(w.Lab)
 		f.begin(w)
 		if f.end != nil {
-			hold(700 * time.Millisecond)
+			hold(500 * time.Millisecond)
 			f.end(w)
 		}
 		began := time.Now()

@@ -97,7 +97,9 @@ func newSoak(t *testing.T, seed uint64) *soak {
 	s := &soak{rnd: rand.New(rand.NewPCG(seed, 0)), watch: newWatch(t)}
 	keeper := newKeeper(t)
 	senderTimeout := []time.Duration{4 * time.Second, 10 * time.Second}[s.rnd.IntN(2)]
-	s.world = newWorld(t, senderTimeout, keeper.dir, s.watch.born)
+	buffer := []string{"16MiB", "1MiB"}[s.rnd.IntN(2)] // the default, and one that is full all the time
+	t.Logf("wal_sender_timeout %s, kafka.buffer_bytes %s", senderTimeout, buffer)
+	s.world = newWorld(t, senderTimeout, keeper.dir, s.watch.born, "--kafka-buffer-bytes", buffer)
 	keeper.keep(s, seed)
 	s.Exec(keepSQL)
 	s.watch.start(s.Lab)

@@ -17,10 +17,12 @@ import (
 // keepSQL keeps a copy of each event, so that the outbox can be cleaned up as applications do and the
 // oracle still knows what was in it. The copy commits with the event, or not at all.
 const keepSQL = `
-	create table kept (like outbox_events);
+	create table kept as select id, entity_id, event_type, payload, created_at from outbox_events;
 	create index on kept (id);
-	create function keep() returns trigger language plpgsql as
-		$keep$ begin insert into kept select * from added; return null; end $keep$;
+	create function keep() returns trigger language plpgsql as $keep$ begin
+			insert into kept select id, entity_id, event_type, payload, created_at from added;
+			return null;
+		end $keep$;
 	create trigger keep after insert on outbox_events referencing new table as added
 		for each statement execute function keep();
 	create table busy (id bigserial primary key, n int not null default 0, pad text not null)`
@@ -257,13 +259,18 @@ func (w *traffic) keepBusy(ctx context.Context, c *pgx.Conn, me writer) error {
 	return err
 }
 
-// cleanUp does to published rows, and to others, what applications do to their outbox.
+// cleanUp does to published rows, and to others, what applications do to their outbox, and now and then
+// changes the table, so that the relay is told of its columns anew.
 func (w *traffic) cleanUp(ctx context.Context, c *pgx.Conn, me writer) error {
 	sql := "delete from outbox_events where id % 2 = 0"
-	switch me.rnd.IntN(6) {
+	switch me.rnd.IntN(8) {
 	case 0:
 		sql = "truncate outbox_events"
-	case 1, 2:
+	case 1:
+		sql = "alter table outbox_events add column if not exists note text default 'none'"
+	case 2:
+		sql = "alter table outbox_events drop column if exists note"
+	case 3, 4:
 		sql = "update outbox_events set status = 'published', published_at = now() where id % 5 = 0"
 	}
 	pause := time.Second + time.Duration(me.rnd.Int64N(int64(5*time.Second)))

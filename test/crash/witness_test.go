@@ -24,7 +24,7 @@ type crime struct {
 func witness(t *testing.T, l *lab.Lab, what string) crime {
 	t.Helper()
 	l.WaitStored(l.Stored() + 1)
-	l.WaitRecords(l.Records() + 200)
+	l.WaitRecords(lab.Count(l.WaitEnds()) + 200)
 	return scene(t, l, "outbox_events", what)
 }
 

@@ -27,6 +27,7 @@ type world struct {
 
 	relay *lab.Process // the one that publishes
 	aside *lab.Process // a frozen one that another has taken over from; mostly nil
+	args  []string     // of each relay
 	// born is told of each relay that starts; nil is nobody.
 	born func(*lab.Process)
 	// calm says that everything was well before the fault and that nothing else strikes meanwhile.
@@ -35,9 +36,9 @@ type world struct {
 
 // newWorld starts the servers, the proxies and a relay. A walsender that hears nothing ends after
 // senderTimeout.
-func newWorld(t *testing.T, senderTimeout time.Duration, logs string, born func(*lab.Process)) *world {
+func newWorld(t *testing.T, senderTimeout time.Duration, logs string, born func(*lab.Process), args ...string) *world {
 	t.Helper()
-	w := &world{t: t, calm: true, born: born}
+	w := &world{t: t, calm: true, born: born, args: args}
 	w.postgres = envtest.OwnPostgres(t, devenv.PostgresOptions{Settings: map[string]string{
 		"wal_sender_timeout": fmt.Sprintf("%dms", senderTimeout.Milliseconds()),
 	}})
@@ -81,7 +82,7 @@ func (w *world) must(err error) {
 // spawn runs a relay beside the one that publishes.
 func (w *world) spawn() *lab.Process {
 	w.t.Helper()
-	p := w.Start()
+	p := w.Start(w.args...)
 	if w.born != nil {
 		w.born(p)
 	}
@@ -145,7 +146,7 @@ func (w *world) terminate(backend string) {
 func (w *world) recovered() time.Duration {
 	w.t.Helper()
 	began := time.Now()
-	before := w.Records()
+	before := lab.Count(w.WaitEnds())
 	at := w.CurrentLSN()
 	w.WaitRecords(before + 1)
 	first := time.Since(began)

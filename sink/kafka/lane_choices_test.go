@@ -60,7 +60,7 @@ func (w *world) choices(r *rules) []choice {
 	if w.wild < r.forget && w.b.known {
 		add("broker forgets", func(w *world) { w.wild++; w.b.known = false; w.forgot = true })
 	}
-	if w.wild < r.truncat && len(w.b.log) > 0 && w.b.known {
+	if w.wild < r.truncat && w.b.known && w.b.base >= 0 {
 		add("log loses its end", func(w *world) { w.truncate() })
 	}
 	if !w.closed {
@@ -99,13 +99,13 @@ func (w *world) lost() bool {
 	return false
 }
 
-// truncate removes the last record of the log, and with it the producer's last batch.
+// truncate removes the last batch of the log, of which nothing is left behind, as when a leader
+// comes back that never had it.
 func (w *world) truncate() {
 	w.wild++
 	w.cut, w.forgot = true, true
-	end := len(w.b.log) - 1
-	w.b.log = w.b.log[:end]
-	w.b.last--
+	w.b.log = w.b.log[:w.b.base]
+	w.b.last = w.b.first - 1
 	w.b.first = w.b.last // an older batch, which nobody sends again
 	w.b.base = -1
 }

@@ -129,16 +129,10 @@ func started(n int) func(w *world) {
 	}
 }
 
-func TestLaneExhaustive(t *testing.T) {
-	if n := recordSize(modelRecords[0]); n > modelRecordSize {
-		t.Fatalf("model records have %d bytes", n)
-	}
-	deep := 0
-	if testing.Short() {
-		deep = -8
-	}
-	small := batchOverhead + 2*modelRecordSize // two records a batch
-	for _, r := range []rules{
+// laneRules are the environments that a lane is explored in.
+func laneRules() []rules {
+	const small = batchOverhead + 2*modelRecordSize // two records a batch
+	return []rules{
 		{name: "from nothing", depth: 40, records: 3, late: true, limit: 1 << 10},
 		{name: "good records", depth: 40, records: 5, start: started(2), late: true, limit: small},
 		{name: "topic stops", depth: 40, records: 3, bad: 0b10, start: started(2), late: true, stops: true, limit: 1 << 10},
@@ -155,7 +149,18 @@ func TestLaneExhaustive(t *testing.T) {
 			started(3)(w)
 			w.lane.cuts = soloAfter + maxCuts - 1
 		}, late: true, cuts: true, limit: 1 << 10},
-	} {
+	}
+}
+
+func TestLaneExhaustive(t *testing.T) {
+	if n := recordSize(modelRecords[0]); n > modelRecordSize {
+		t.Fatalf("model records have %d bytes", n)
+	}
+	deep := 0
+	if testing.Short() {
+		deep = -8
+	}
+	for _, r := range laneRules() {
 		t.Run(r.name, func(t *testing.T) {
 			t.Parallel()
 			r.depth += deep

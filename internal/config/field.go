@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // valueError is what is wrong with a value, and what to write instead.
@@ -34,6 +35,11 @@ func (k *key) apply(c *Config, g given) *Problem {
 	}
 	if !g.isList && g.text == "" {
 		p.Cause, p.Remedy = "is empty", "give it a value, or leave it out"
+		return p
+	}
+	if !k.secret && !utf8.ValidString(p.Value) {
+		// Every name and address is UTF-8 where it goes, and so is the printed configuration.
+		p.Cause, p.Remedy = "is not UTF-8", "write it in UTF-8"
 		return p
 	}
 	err := k.set(c, g.value)

@@ -138,32 +138,3 @@ func TestSizes(t *testing.T) {
 		}
 	}
 }
-
-func FuzzParseTable(f *testing.F) {
-	for _, s := range []string{"public.a", `"a.b"."c""d"`, "a", "a.b.c", `"a`, `""."x"`, `"a"b.c`, ".", "a b.c"} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, s string) {
-		got, err := parseTable(s)
-		if err != nil {
-			return
-		}
-		if got.Schema == "" || got.Name == "" {
-			t.Errorf("%q is read as %#v", s, got)
-		}
-		if again, err := parseTable(got.String()); err != nil || again != got {
-			t.Errorf("%q is read as %#v, printed as %s, read as %#v (%v)", s, got, got.String(), again, err)
-		}
-	})
-}
-
-func FuzzFile(f *testing.F) {
-	f.Add(whole)
-	f.Add("a: {b: [c, &d e]}\n? x\n: y\n")
-	f.Add("topic: |\n  x\n<<: *a\n")
-	f.Fuzz(func(t *testing.T, text string) {
-		l := loader{given: map[string]given{}, bad: map[string]bool{}}
-		readYAML(&l, "f.yaml", []byte(text))
-		l.build() // must not panic
-	})
-}

@@ -130,6 +130,34 @@ func TestAnotherTopicOfTheName(t *testing.T) {
 			}
 			return true
 		})
+		if p := tp.partition(7); !p.lane.closed {
+			t.Error("a partition that is used for the first time goes on in a halted topic")
+		}
+	}
+}
+
+// TestLearnLeaders: a partition is sent to its leader, also while a replica of it is away, and to
+// nobody while there is none.
+func TestLearnLeaders(t *testing.T) {
+	b, ps := standing(t, 5)
+	other := &broker{sink: b.sink, id: 1, wake: make(chan struct{}, 1)}
+	part := func(id, leader int32, err sarama.KError) *sarama.PartitionMetadata {
+		return &sarama.PartitionMetadata{ID: id, Leader: leader, Err: err}
+	}
+	b.sink.topicNamed("orders").learn(&sarama.TopicMetadata{Name: "orders", Partitions: []*sarama.PartitionMetadata{
+		part(4, 9, sarama.ErrNoError), // a broker that nobody knows
+		part(0, 1, sarama.ErrNoError),
+		part(3, 0, sarama.ErrNoError),
+		part(1, 1, sarama.ErrReplicaNotAvailable),
+		part(2, -1, sarama.ErrLeaderNotAvailable),
+	}}, map[int32]*broker{0: b, 1: other})
+	name := map[*broker]string{b: "broker 0", other: "broker 1", nil: "nobody"}
+	for i, want := range []*broker{other, other, nil, b, nil} {
+		ps[i].mu.Lock()
+		if got := ps[i].route; got != want {
+			t.Errorf("partition %d is sent to %s, want %s", i, name[got], name[want])
+		}
+		ps[i].mu.Unlock()
 	}
 }
 

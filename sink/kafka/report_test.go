@@ -175,3 +175,31 @@ func TestFlushWaitsForWhatIsRefused(t *testing.T) {
 		t.Errorf("%d unsettled after the flush, want 0", left)
 	}
 }
+
+// TestCloseWaitsForReports: what is acknowledged when Close comes is reported and counted before
+// it returns.
+func TestCloseWaitsForReports(t *testing.T) {
+	ctx := testContext(t)
+	c := newCluster(t, kfake.NumBrokers(1), kfake.SeedTopics(1, "orders"))
+	h := &slowHandler{recorder: newRecorder(t), first: make(chan struct{})}
+	let := make(chan struct{})
+	h.let = func() { <-let }
+	s := open(t, testConfig(t, c), h)
+	produce(t, s, record("orders", 0, 0))
+	<-h.first
+	closed := make(chan int, 1)
+	go func() {
+		left, _ := s.Close(ctx)
+		closed <- left
+	}()
+	select {
+	case left := <-closed:
+		t.Errorf("close returned with a report under way, and counted %d", left)
+		closed <- left
+	case <-time.After(50 * time.Millisecond):
+	}
+	close(let)
+	if left := <-closed; left != 0 {
+		t.Errorf("close counted %d unsettled, want 0: it was acknowledged", left)
+	}
+}

@@ -3,12 +3,15 @@ package kafka
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
+	"os"
 	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/IBM/sarama"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -97,6 +100,44 @@ func TestCollectRerouted(t *testing.T) {
 	}
 	if got := nums(other.collect().parts); len(got) != 1 || got[0] != 0 {
 		t.Errorf("the new leader got %v, want 0", got)
+	}
+}
+
+// TestBrokerMoves: a broker that listens elsewhere is connected to anew.
+func TestBrokerMoves(t *testing.T) {
+	b, _ := standing(t, 1)
+	b.setAddr("a:9092")
+	b.conn = new(conn)
+	defer func() { b.conn = nil }()
+	b.setAddr("a:9092")
+	if b.broken != nil {
+		t.Errorf("the same address: %v", b.broken)
+	}
+	b.setAddr("b:9092")
+	if b.addr != "b:9092" || b.broken == nil {
+		t.Errorf("the address is %s, and the old connection broken by %v", b.addr, b.broken)
+	}
+}
+
+// TestClosedByPeer: only a broker that closes the connection may mean that a batch is too large.
+func TestClosedByPeer(t *testing.T) {
+	for _, x := range []struct {
+		err  error
+		want bool
+	}{
+		{io.EOF, true},
+		{io.ErrUnexpectedEOF, true},
+		{&net.OpError{Op: "read", Err: os.NewSyscallError("read", syscall.ECONNRESET)}, true},
+		{&net.OpError{Op: "write", Err: os.NewSyscallError("write", syscall.EPIPE)}, true},
+		{&net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}, false}, // it hangs
+		{&net.OpError{Op: "read", Err: net.ErrClosed}, false},          // we closed it
+		{errSocketClosed, false},
+		{context.Canceled, false},
+		{sarama.ErrNotConnected, false},
+	} {
+		if got := closedByPeer(x.err); got != x.want {
+			t.Errorf("%v: closed by the broker: %t, want %t", x.err, got, x.want)
+		}
 	}
 }
 

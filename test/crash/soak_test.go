@@ -94,7 +94,7 @@ func TestSoak(t *testing.T) {
 
 func newSoak(t *testing.T, seed uint64) *soak {
 	t.Helper()
-	s := &soak{rnd: rand.New(rand.NewPCG(seed, 0)), watch: newWatch(t)}
+	s := &soak{rnd: newRand(seed, 0), watch: newWatch(t)}
 	keeper := newKeeper(t)
 	senderTimeout := []time.Duration{4 * time.Second, 10 * time.Second}[s.rnd.IntN(2)]
 	buffer := []string{"16MiB", "1MiB"}[s.rnd.IntN(2)] // the default, and one that is full all the time
@@ -108,6 +108,8 @@ func newSoak(t *testing.T, seed uint64) *soak {
 	s.well = true
 	return s
 }
+
+func newRand(seed, stream uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, stream)) }
 
 // draw takes the next fault of the pack. A new pack is shuffled when it is used up, so that each kind
 // comes before any comes again.

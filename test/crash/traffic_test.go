@@ -56,8 +56,7 @@ func begin(t *testing.T, url string, seed uint64, rate float64) *traffic {
 		works[fmt.Sprint("w", i)] = w.writeSmall
 	}
 	for name, do := range works {
-		name := name
-		rnd := rand.New(rand.NewPCG(seed, nameSeed(name)))
+		rnd := newRand(seed, nameSeed(name))
 		w.wg.Go(func() { w.connected(ctx, writer{name, rnd}, do) })
 	}
 	t.Cleanup(w.stop)

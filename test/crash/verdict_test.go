@@ -84,6 +84,12 @@ func (a *tally) add(st *step, unconfirmed, repeats int) {
 	}
 }
 
+// The rows of the table that are no kind of fault.
+const (
+	twoAtOnce  = "two of them at once"
+	inRecovery = "one in the recovery from another"
+)
+
 // table prints the faults by kind, and returns those that never struck when events were unconfirmed.
 // Where nothing may repeat events, it fails for each that did.
 func (s *soak) table(got []oracle.Record) (text string, missed []string) {
@@ -94,8 +100,8 @@ func (s *soak) table(got []oracle.Record) (text string, missed []string) {
 	open, again := unconfirmed(s.t, crimes, got), repeats(crimes, got)
 	kinds := map[string]*tally{}
 	struck := map[string]bool{}
-	const two = "two of them at once"
-	for _, f := range append(faults(), fault{name: two}) {
+	rows := append(faults(), fault{name: twoAtOnce}, fault{name: inRecovery})
+	for _, f := range rows {
 		kinds[f.name] = &tally{}
 	}
 	for i := range s.steps {
@@ -103,27 +109,30 @@ func (s *soak) table(got []oracle.Record) (text string, missed []string) {
 		for _, f := range st.faults {
 			struck[f.name] = struck[f.name] || open[i] > 0
 		}
-		if len(st.faults) > 1 {
-			kinds[two].add(st, open[i], again[i])
-			continue
-		}
 		f := st.faults[0]
-		kinds[f.name].add(st, open[i], again[i])
-		if f.once && st.calm && st.recovered && again[i] > 0 {
+		switch {
+		case len(st.faults) > 1:
+			kinds[twoAtOnce].add(st, open[i], again[i])
+		case !st.calm: // what repeats may do so because of the one before
+			kinds[inRecovery].add(st, open[i], again[i])
+		default:
+			kinds[f.name].add(st, open[i], again[i])
+		}
+		if len(st.faults) == 1 && f.once && st.calm && st.recovered && again[i] > 0 {
 			s.t.Errorf("step %d, %s, repeated %d events, want none", i+1, f.name, again[i])
 		}
 	}
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "fault\ttimes\tin traffic\trepeats\tmean to the first record\tmost")
-	for _, f := range append(faults(), fault{name: two}) {
+	fmt.Fprintln(w, "alone, when all was well\ttimes\tin traffic\trepeats\tmean to the first record\tmost")
+	for _, f := range rows {
 		k := kinds[f.name]
 		mean := time.Duration(0)
 		if k.timed > 0 {
 			mean = k.sum / time.Duration(k.timed)
 		}
 		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%s\t%s\n", f.name, k.times, k.struck, k.repeats, mean.Round(time.Millisecond), k.most.Round(time.Millisecond))
-		if f.name != two && !struck[f.name] {
+		if f.begin != nil && !struck[f.name] {
 			missed = append(missed, f.name)
 		}
 	}

@@ -105,32 +105,35 @@ func (w *watch) positions(ctx context.Context, l *lab.Lab, c **pgx.Conn) error {
 	if err != nil {
 		return err
 	}
-	return w.judge(confirmed, current, stored, row)
-}
-
-func (w *watch) judge(confirmed, current, stored, row string) error {
 	var lsns [3]wal.LSN
 	for i, text := range []string{confirmed, current, stored} {
-		var err error
 		if lsns[i], err = wal.ParseLSN(text); err != nil {
 			w.t.Error(err)
 			return err
 		}
 	}
+	for _, wrong := range w.note(lsns[0], lsns[1], lsns[2], row) {
+		w.t.Error(wrong)
+	}
+	return nil
+}
+
+// note takes what was seen, and returns what must never be.
+func (w *watch) note(confirmed, current, stored wal.LSN, row string) (wrong []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if lsns[2] < w.stored {
-		w.t.Errorf("the stored position went back from %s to %s", w.stored, stored)
+	if stored < w.stored {
+		wrong = append(wrong, fmt.Sprintf("the stored position went back from %s to %s", w.stored, stored))
 	}
-	if lsns[0] > lsns[2] {
-		w.t.Errorf("the slot has confirmed %s, and the row says %s: the relay told Postgres more than it had stored", confirmed, stored)
+	if confirmed > stored {
+		wrong = append(wrong, fmt.Sprintf("the slot has confirmed %s, and the row says %s: the relay told Postgres more than it had stored", confirmed, stored))
 	}
 	if row != w.row && w.row != "" {
 		w.writes++
 	}
-	w.current, w.stored, w.row = lsns[1], lsns[2], row
+	w.current, w.stored, w.row = current, stored, row
 	w.looks++
-	return nil
+	return wrong
 }
 
 // memory looks how much the living relays have, and had at most.

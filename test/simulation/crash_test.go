@@ -27,13 +27,14 @@ func scenario(seed uint64) *world {
 	}
 	w.limits.events, w.limits.bytes = 4, 4000
 	w.drain = 20 * time.Second
+	w.patient = true
 	return w
 }
 
 // TestCrashAtEveryOperation has something happen behind the first operation, then behind the
 // second, and so on, until a run ends before it could.
 func TestCrashAtEveryOperation(t *testing.T) {
-	step, orders := 1, uint64(4) // the same world in other orders
+	step, orders := 1, uint64(2) // the same world in other orders
 	if testing.Short() {
 		step, orders = 7, 1
 	}
@@ -41,15 +42,15 @@ func TestCrashAtEveryOperation(t *testing.T) {
 		name, kind string
 		lands      bool // what was on its way when the relay crashed
 	}{
-		{"crash, and what was asked for is lost", faultCrash, false},
-		{"crash, and what was asked for happens", faultCrash, true},
+		{"crash", faultCrash, false},
+		{"crash-in-flight", faultCrash, true},
 		{"stop", faultStop, true},
-		{"postgres restarts", faultRestart, true},
-		{"postgres is cut off", faultCutPg, true},
-		{"kafka is cut off", faultCutKafka, true},
-		{"broker restarts", faultBroker, true},
-		{"another relay", faultOwner, true},
-		{"long silence", faultStall, true},
+		{"postgres-restart", faultRestart, true},
+		{"postgres-cut", faultCutPg, true},
+		{"kafka-cut", faultCutKafka, true},
+		{"broker-restart", faultBroker, true},
+		{"other-relay", faultOwner, true},
+		{"silence", faultStall, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			struck := 0

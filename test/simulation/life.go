@@ -27,6 +27,7 @@ type life struct {
 	dead  atomic.Bool // it has crashed: what it still does reaches nobody
 	stop  context.CancelFunc
 	done  chan error
+	gone  chan struct{}
 	asked bool // it was asked to stop
 	stuck atomic.Bool
 
@@ -46,7 +47,7 @@ type life struct {
 // begin starts a life.
 func (w *world) begin() {
 	w.lives++
-	l := &life{world: w, n: w.lives, done: make(chan error, 1)}
+	l := &life{world: w, n: w.lives, done: make(chan error, 1), gone: make(chan struct{})}
 	l.token[0] = byte(l.n)
 	ctx, stop := context.WithCancel(context.Background())
 	l.stop = stop
@@ -61,7 +62,10 @@ func (w *world) begin() {
 		Log:    w.log,
 	})
 	w.life = l
-	go func() { l.done <- r.Run(ctx) }()
+	go func() {
+		defer close(l.gone)
+		l.done <- r.Run(ctx)
+	}()
 }
 
 // open opens the real sink. Its pauses are as good as none: they are random, and only the seed may
@@ -132,7 +136,7 @@ const grave = time.Minute
 func (l *life) bury() {
 	over := time.After(grave)
 	select {
-	case <-l.done:
+	case <-l.gone:
 		<-over
 	case <-over:
 		panic(fmt.Sprintf("life %d doesn't end", l.n))

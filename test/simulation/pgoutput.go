@@ -61,13 +61,26 @@ const (
 // renamed.
 var outboxes = []*table{
 	{oidOutbox, "public", "outbox", []column{
-		{"id", typeInt8}, {"entity_id", typeText}, {"event_type", typeText}, {"dedupe_key", typeText}, {"partition_key", typeText},
-		{"ordering_key", typeText}, {"payload", typeJSONB}, {"created_at", typeTimestamptz}}},
+		{"id", typeInt8},
+		{"entity_id", typeText},
+		{"event_type", typeText},
+		{"dedupe_key", typeText},
+		{"partition_key", typeText},
+		{"ordering_key", typeText},
+		{"payload", typeJSONB},
+		{"created_at", typeTimestamptz},
+	}},
 	{oidOutbox, "public", "outbox", []column{
-		{"id", typeInt8}, {"event_type", typeText}, {"entity_id", typeText}, {"note", typeText}, {"created_at", typeTimestamptz},
-		{"payload", typeJSONB}}},
+		{"id", typeInt8},
+		{"event_type", typeText},
+		{"entity_id", typeText},
+		{"note", typeText},
+		{"created_at", typeTimestamptz},
+		{"payload", typeJSONB},
+	}},
 	{oidOutbox, "public", "outbox_events", []column{
-		{"created_at", typeTimestamptz}, {"payload", typeJSONB}, {"event_type", typeText}, {"entity_id", typeText}, {"id", typeInt8}}},
+		{"created_at", typeTimestamptz}, {"payload", typeJSONB}, {"event_type", typeText}, {"entity_id", typeText}, {"id", typeInt8},
+	}},
 }
 
 var audit = &table{oidAudit, "public", "audit", []column{{"id", typeInt8}, {"what", typeText}}}

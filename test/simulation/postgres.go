@@ -58,8 +58,6 @@ type txn struct {
 	xid         int
 	rows        []row
 	events      []*event
-
-	confirmed bool // the stored position covers it
 }
 
 type row struct {

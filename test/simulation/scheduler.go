@@ -258,7 +258,7 @@ func (w *world) own() (ops []*op) {
 	if pg.down {
 		return ops
 	}
-	add(len(w.specs) > 0, "application commits", func() {
+	add(len(w.specs) > 0 && (w.rules.began > 0 || !w.patient), "application commits", func() {
 		t := pg.commit(w.specs[0])
 		w.specs = w.specs[1:]
 		if t != nil {

@@ -1,20 +1,25 @@
 package simulation
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"net"
 	"os"
 	"runtime"
 	"testing"
 	"testing/synctest"
 
-	"github.com/IBM/sarama"
+	"github.com/cdc-relay/cdc-relay/sink/kafka"
 )
 
 // TestMain gives Go one processor: what goroutines do between two operations then depends on
 // nothing but the seed. More than one are used by more than one process.
 func TestMain(m *testing.M) {
 	runtime.GOMAXPROCS(1)
-	startMetrics()
+	if err := startMetrics(); err != nil {
+		panic(err)
+	}
 	os.Exit(m.Run())
 }
 
@@ -28,22 +33,22 @@ func play(t *testing.T, seed uint64, make func(seed uint64) *world) (w *world, e
 	return w, err
 }
 
-// startMetrics starts the one goroutine of sarama's metrics that never ends, outside of any
+// startMetrics starts the one goroutine of the Kafka library's metrics that never ends, outside of any
 // bubble: a bubble that started it would never end either.
-func startMetrics() {
-	conf := sarama.NewConfig()
-	conf.Net.Proxy.Enable, conf.Net.Proxy.Dialer = true, closedDialer{}
-	b := sarama.NewBroker("nowhere:9092")
-	_ = b.Open(conf) // what comes of it doesn't matter
-	_, _ = b.Connected()
+func startMetrics() error {
+	s, err := kafka.Open(context.Background(), kafka.Config{Brokers: []string{"nowhere:9092"}, Dial: hangUp}, nil)
+	if err != nil {
+		return err
+	}
+	if _, err := s.Topic(context.Background(), topicName); !errors.Is(err, kafka.ErrUnreachable) {
+		return fmt.Errorf("look up a topic nowhere: %w", err)
+	}
+	_, err = s.Close(context.Background())
+	return err
 }
 
-// closedDialer connects to somebody who hangs up.
-type closedDialer struct{}
-
-// Dial implements proxy.Dialer.
-func (closedDialer) Dial(string, string) (net.Conn, error) {
+// hangUp connects to somebody who isn't there any more.
+func hangUp(context.Context, string, string) (net.Conn, error) {
 	a, b := net.Pipe()
-	_ = b.Close() // nothing can go wrong with a pipe
-	return a, nil
+	return a, b.Close()
 }

@@ -29,6 +29,8 @@ type world struct {
 	batch  int
 	count0 int // partitions of the topic when it was first published to
 	specs  []spec
+	// patient: the application begins when the slot is there. What comes before isn't the relay's.
+	patient bool
 
 	faults faults
 	// lands says whether what a relay had asked for when it crashed still happens.
@@ -59,6 +61,7 @@ func newWorld(seed uint64, txns, faulty int) *world {
 	w.drain = []time.Duration{5 * time.Second, 20 * time.Second}[rng.IntN(2)]
 	w.batch = 1024 << rng.IntN(3)
 	w.specs = plan(rng, txns)
+	w.patient = rng.IntN(4) > 0
 	w.faults = faults{left: faulty}
 	w.lands = func() bool { return w.rng.IntN(2) == 0 }
 	return w

@@ -41,6 +41,9 @@ func newWorld(t *testing.T, senderTimeout time.Duration, logs string, born func(
 	w := &world{t: t, calm: true, born: born, args: args}
 	w.postgres = envtest.OwnPostgres(t, devenv.PostgresOptions{Settings: map[string]string{
 		"wal_sender_timeout": fmt.Sprintf("%dms", senderTimeout.Milliseconds()),
+		// A shutdown waits that long for a connection that never says who it is, as one does whose wire
+		// is stalled.
+		"authentication_timeout": "10s",
 	}})
 	w.broker = envtest.OwnKafka(t, devenv.KafkaOptions{Via: func(target string) (string, error) {
 		w.toBroker = w.proxy(target)
@@ -112,7 +115,7 @@ const stopLimit = 15 * time.Second
 // server then gives it up by wal_sender_timeout.
 func (w *world) shutDown(mode devenv.StopMode) {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	began := time.Now()
 	w.must(w.postgres.Stop(ctx, mode))

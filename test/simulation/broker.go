@@ -18,6 +18,7 @@ var (
 func (l *life) requested(r *request) {
 	o := &op{key: "kafka " + r.String(), tie: r.conn.tie, life: l, faults: []string{faultCut}}
 	c := l.world.cluster
+	o.stale = func() bool { return !r.conn.open() }
 	o.ready = func() bool { return !time.Now().Before(c.mute) && (len(r.batches) > 0 || r.conn.open()) }
 	switch msg := r.msg.(type) {
 	case *kmsg.ProduceRequest:
@@ -122,11 +123,26 @@ func (c *cluster) appendAll(r *request, fault string) kmsg.Response {
 		default:
 			p.ErrorCode, p.BaseOffset = c.append(r.conn.node, b)
 		}
+		if p.ErrorCode == codeInvalidRecord {
+			p.ErrorRecords = dislikedOf(b)
+		}
 		c.w.trace.note("p%d: code %d, offset %d", b.partition, p.ErrorCode, p.BaseOffset)
 		t.Partitions = append(t.Partitions, p)
 	}
 	res.Topics = append(res.Topics, t)
 	return res
+}
+
+// dislikedOf names the records of a batch that are refused.
+func dislikedOf(b *batch) (out []kmsg.ProduceResponseTopicPartitionErrorRecord) {
+	for i := range b.records {
+		if disliked(b.records[i]) {
+			e := kmsg.NewProduceResponseTopicPartitionErrorRecord()
+			e.RelativeOffset = int32(i)
+			out = append(out, e)
+		}
+	}
+	return out
 }
 
 // land appends what came over a connection that is gone. Nobody hears what became of it.

@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -20,11 +21,12 @@ type cluster struct {
 	// UNKNOWN_PRODUCER_ID.
 	modern bool
 	// named: a repeat is answered with DUPLICATE_SEQUENCE_NUMBER, not with the first one's offset.
-	named bool
-	// limit is the size of a batch that is taken; 0: any.
-	limit int
-	mute  time.Time  // until when brokers take no request
-	late  []*request // that arrived on a connection which is gone
+	named  bool
+	limit  int        // of a batch's size; 0: none
+	picky  bool       // some records are refused by name
+	denied bool       // nobody may write to the topic
+	mute   time.Time  // until when brokers take no request
+	late   []*request // that arrived on a connection which is gone
 }
 
 type node struct {
@@ -104,12 +106,14 @@ const (
 	codeNetwork        = 13
 	codeLoading        = 14
 	codeFewReplicas    = 19
+	codeDenied         = 29
 	codeFewAfterAppend = 20
 	codeOutOfOrder     = 45
 	codeDuplicate      = 46
 	codeOldEpoch       = 47
 	codeStorage        = 56
 	codeNoProducer     = 59
+	codeInvalidRecord  = 87
 	codeThrottled      = 89
 )
 
@@ -122,9 +126,8 @@ func (c *cluster) append(n *node, b *batch) (code int16, offset int64) {
 	if p.leader != n {
 		return codeNotLeader, -1
 	}
-	if c.limit > 0 && b.size > c.limit {
-		c.w.count(batchTooLarge)
-		return codeTooLarge, -1
+	if code := c.refusal(b); code != 0 {
+		return code, -1
 	}
 	s := p.producers[b.producer]
 	switch {
@@ -161,6 +164,27 @@ func (c *cluster) append(n *node, b *batch) (code int16, offset int64) {
 	}
 	return 0, offset
 }
+
+// refusal is what a broker has against a batch, before it looks whether it knows it.
+func (c *cluster) refusal(b *batch) int16 {
+	switch {
+	case c.denied:
+		return codeDenied
+	case c.limit > 0 && b.size > c.limit:
+		c.w.count(batchTooLarge)
+		return codeTooLarge
+	case c.picky && slices.ContainsFunc(b.records, disliked):
+		return codeInvalidRecord
+	}
+	return 0
+}
+
+// disliked are the records that a picky broker refuses.
+func disliked(r record) bool { return r.ms%4 == 0 }
+
+func (c *cluster) sick() bool { return c.limit > 0 || c.picky || c.denied }
+
+func (c *cluster) heal() { c.limit, c.picky, c.denied = 0, false, false }
 
 // sequence holds a batch of the same epoch against what is remembered.
 func (s *producer) sequence(b *batch) (code int16, offset int64, known bool) {

@@ -11,6 +11,7 @@ const (
 	faultHang     = "no answer"
 	faultFail     = "error"
 	faultRefused  = "refused"
+	faultGone     = "table is gone"
 	faultDoubt    = "doubtful answer"
 )
 
@@ -27,6 +28,8 @@ const (
 	faultLeader    = "leader moves"
 	faultStall     = "nothing happens for long"
 	faultSmall     = "batches are too large"
+	faultPicky     = "some records are refused"
+	faultDenied    = "topic is denied"
 	faultGrow      = "topic gets partitions"
 	faultMute      = "kafka says nothing for long"
 	faultCutPg     = "connection to postgres is cut"
@@ -36,12 +39,12 @@ const (
 // worldFaults are those of the world, each as often as it stands here.
 var worldFaults = []string{
 	faultCrash, faultCrash, faultStop, faultStop, faultRestart, faultDown, faultOwner, faultBroker, faultBrokerOut,
-	faultMute, faultMute, faultForget, faultLeader, faultLeader, faultStall, faultSmall, faultGrow, faultCutPg, faultCutKafka,
+	faultMute, faultMute, faultForget, faultLeader, faultLeader, faultStall, faultSmall, faultPicky, faultDenied, faultGrow, faultCutPg, faultCutKafka,
 }
 
 // opFaults are those of single operations, and consequences what has to come of faults.
 var (
-	opFaults     = []string{faultCut, faultCutAfter, faultLate, faultHalf, faultHang, faultFail, faultRefused, faultDoubt}
+	opFaults     = []string{faultCut, faultCutAfter, faultLate, faultHalf, faultHang, faultFail, faultRefused, faultDoubt, faultGone}
 	consequences = []string{
 		eventRepeated, rowSentAgain, limitReached, batchKnown, batchTooLarge, producerUnknown, cleanStop, dirtyStop, recordRefused,
 	}
@@ -137,6 +140,9 @@ func (w *world) carryOut(kind string) {
 		w.cutAll(n)
 		c.restart()
 	case faultForget:
+		// It takes a producer that was idle for a day, so nothing of it is on its way any more.
+		c.late = nil
+		w.board.dropStale()
 		c.forget()
 		w.rules.forgotten++
 	case faultMute:
@@ -151,6 +157,10 @@ func (w *world) carryOut(kind string) {
 		w.pass([]time.Duration{7 * time.Second, 20 * time.Second, 70 * time.Second}[w.rng.IntN(3)])
 	case faultSmall:
 		c.limit = 300 + w.rng.IntN(600)
+	case faultPicky:
+		c.picky = true
+	case faultDenied:
+		c.denied = true
 	case faultGrow:
 		c.grow(1 + w.rng.IntN(2))
 	}
@@ -182,7 +192,7 @@ func (w *world) cutAll(n *node) {
 // mend ends everything that lasts.
 func (w *world) mend() {
 	w.pg.down = false
-	w.cluster.limit = 0
+	w.cluster.heal()
 	w.cluster.mute = time.Time{}
 	for _, n := range w.cluster.nodes {
 		n.down = false

@@ -26,6 +26,8 @@ type op struct {
 	do func(fault string)
 	// dead is called instead when the life ends; nil: nobody waits.
 	dead func()
+	// stale says whether nobody waits for the answer any more; nil: somebody does.
+	stale func() bool
 	// landed is what may happen all the same when whoever asked is gone; nil: nothing.
 	landed func()
 }
@@ -98,6 +100,13 @@ func (b *board) first() *op {
 		}
 	}
 	return nil
+}
+
+// dropStale forgets what nobody waits for any more.
+func (b *board) dropStale() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.ops = slices.DeleteFunc(b.ops, func(o *op) bool { return o.stale != nil && o.stale() })
 }
 
 func compareOps(a, b *op) int { return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.tie, b.tie)) }

@@ -251,7 +251,7 @@ func (w *world) own() (ops []*op) {
 	add(w.life == nil, "relay starts", w.begin)
 	add(pg.down && heals, "postgres is back", func() { pg.down = false })
 	add(pg.slot != nil && pg.slot.stolen && heals, "the other relay lets the slot go", func() { pg.slot.stolen = false })
-	add(c.limit > 0 && heals, "batches of any size are taken again", func() { c.limit = 0 })
+	add(c.sick() && heals, "all batches are taken again", c.heal)
 	for _, n := range c.nodes {
 		add(n.down && heals, "broker "+n.host+" is back", func() { n.down = false })
 	}

@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/cdc-relay/cdc-relay/sink/kafka"
 )
@@ -23,9 +24,14 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+// hangs is how long a run may take that needs some milliseconds.
+const hangs = 2 * time.Minute
+
 // play plays a world in a bubble of its own.
 func play(t *testing.T, seed uint64, make func(seed uint64) *world) (w *world, err error) {
 	t.Helper()
+	// Outside of the bubble, so in real time: what waits for a mutex there makes it wait for ever.
+	defer time.AfterFunc(hangs, func() { panic(fmt.Sprintf("seed %d hangs", seed)) }).Stop()
 	synctest.Test(t, func(*testing.T) {
 		w = make(seed)
 		err = w.run()

@@ -97,12 +97,15 @@ func (s store) Save(ctx context.Context, l wal.LSN) error {
 // Classify implements relay.Catalog. It goes by the OID, as the catalog does: names change.
 func (s store) Classify(ctx context.Context, id uint32, _, name string) (decode.Class, error) {
 	pg := s.l.world.pg
-	return call(ctx, s.l, "sql look up "+name, []string{faultCut, faultFail}, func(fault string) (decode.Class, error) {
+	return call(ctx, s.l, "sql look up "+name, []string{faultCut, faultFail, faultGone}, func(fault string) (decode.Class, error) {
 		if err := pg.refuses(fault); err != nil {
 			return decode.Unknown, err
 		}
 		if fault == faultFail {
 			return decode.Unknown, errStatement
+		}
+		if fault == faultGone { // as far as the catalog knows now
+			return decode.Unknown, nil
 		}
 		if id == oidOutbox {
 			return decode.Outbox, nil

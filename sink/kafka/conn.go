@@ -18,10 +18,38 @@ type dialer struct {
 	dial func(ctx context.Context, network, addr string) (net.Conn, error)
 }
 
-// conn is one connection to a broker. Its owner is the only one to call anything but kill.
+// conn is one connection to a broker. Its owner is the only one to call anything but kill and
+// throttle.
 type conn struct {
 	*sarama.Broker
 	socket *socket
+
+	mu    sync.Mutex
+	until time.Time // when the broker wants requests again
+}
+
+// throttle notes that the broker wants no request for d, since a quota is used up (KIP-219).
+// sarama would wait inside of the next request, with its lock held and deaf to everybody.
+func (c *conn) throttle(d time.Duration) {
+	if d <= 0 {
+		return
+	}
+	c.mu.Lock()
+	c.until = time.Now().Add(d)
+	c.mu.Unlock()
+}
+
+// throttled returns how long the broker wants no request.
+func (c *conn) throttled() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return time.Until(c.until)
+}
+
+// rest waits until the broker wants requests, and says false when ctx ended first.
+func (c *conn) rest(ctx context.Context) bool {
+	d := c.throttled()
+	return d <= 0 || pause(ctx, d)
 }
 
 // open connects and logs in. When ctx ends later on, the connection dies.

@@ -72,6 +72,9 @@ func (d *idPool) serve(ctx context.Context, n int) {
 		var id int64
 		var epoch int16
 		var code sarama.KError
+		if err == nil && !c.rest(ctx) {
+			break
+		}
 		if err == nil {
 			id, epoch, code, err = askID(c)
 		}
@@ -118,5 +121,6 @@ func askID(c *conn) (id int64, epoch int16, code sarama.KError, err error) {
 	if err != nil {
 		return -1, -1, 0, fmt.Errorf("get a producer id from broker %s: %w", c.Addr(), err)
 	}
+	c.throttle(res.ThrottleTime)
 	return res.ProducerID, res.ProducerEpoch, res.Err, nil
 }

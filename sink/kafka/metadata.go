@@ -115,6 +115,9 @@ func (m *metadata) fetch(ctx context.Context, names []string) (*sarama.MetadataR
 			}
 			m.conn = c
 		}
+		if !m.conn.rest(ctx) {
+			break
+		}
 		res, err := askMetadata(m.conn, names)
 		if err == nil {
 			return res, nil
@@ -143,6 +146,7 @@ func askMetadata(c *conn, names []string) (*sarama.MetadataResponse, error) {
 	if err != nil {
 		return nil, fmt.Errorf("ask broker %s for metadata: %w", c.Addr(), err)
 	}
+	c.throttle(time.Duration(res.ThrottleTimeMs) * time.Millisecond)
 	return res, nil
 }
 

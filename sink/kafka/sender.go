@@ -90,14 +90,21 @@ func (b *broker) await(ctx context.Context) bool {
 		}
 		b.mu.Lock()
 		room := b.inFlight == 0 || b.inFlight < produceInFlight && b.sent >= largeRequest
-		due := b.broken != nil || len(b.ready) > 0 && room
+		broken, due, c := b.broken != nil, len(b.ready) > 0 && room, b.conn
 		b.mu.Unlock()
-		if due {
+		var rested <-chan time.Time
+		if due && c != nil {
+			if d := c.throttled(); d > 0 {
+				due, rested = false, time.After(d)
+			}
+		}
+		if broken || due {
 			return true
 		}
 		select {
 		case <-ctx.Done():
 		case <-b.wake:
+		case <-rested:
 		}
 	}
 }
@@ -180,9 +187,12 @@ func (b *broker) send() {
 	b.mu.Unlock()
 	b.used = time.Now()
 	b.sink.stats.requests.Add(1)
-	err := b.conn.AsyncProduce(b.sink.encode(req), func(res *sarama.ProduceResponse, err error) {
+	c := b.conn
+	err := c.AsyncProduce(b.sink.encode(req), func(res *sarama.ProduceResponse, err error) {
 		if err != nil {
 			b.fail(err)
+		} else {
+			c.throttle(res.ThrottleTime)
 		}
 		b.answered(req, res, err, unknown)
 	})

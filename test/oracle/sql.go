@@ -30,7 +30,7 @@ with e as (
 select id, coalesce(key, id), ord, keysum, valuesum,
 	case when $1::int = 0 then -1
 	else mod(case when shard < 0 then shard::numeric + 18446744073709551616 else shard::numeric end, $1::int)::int end,
-	promised, {timestamp}, coalesce(xid::text::bigint, 0)
+	promised, {timestamp}, case when xid::text::bigint < {firstxid} then 0 else coalesce(xid::text::bigint, 0) end
 from h`
 
 // timestamp is created_at where it lies within 24 hours of the commit, else that of the commit.
@@ -41,6 +41,10 @@ const timestamp = `
 		then floor(extract(epoch from committed) * 1000)::bigint
 	when committed is not null or created between now() - interval '24 hours' and now() then ms
 	else 0 end`
+
+// firstXID is the first one of a transaction (FirstNormalTransactionId in src/include/access/transam.h).
+// Rows that came over from another server have one that tells nothing.
+const firstXID = "3"
 
 func (q TableQuery) where() string {
 	if q.Where == "" {
@@ -83,7 +87,7 @@ func (q TableQuery) sql(tracked bool) string {
 		"{number}", number,
 		"{headers}", def(q.Headers, "null"),
 		"{created}", def(q.Created, "created_at"),
-		"{xmin}", xmin, "{committed}", committed,
+		"{xmin}", xmin, "{firstxid}", firstXID, "{committed}", committed,
 		"{table}", q.Table, "{where}", q.where(),
 		"{shard}", sum(utf8("coalesce(key, id)")), "{keysum}", sum(utf8("key")), "{valuesum}", sum(utf8("value")),
 		"{promised}", q.promised(), "{timestamp}", when,

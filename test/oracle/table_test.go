@@ -10,10 +10,11 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/cdc-relay/cdc-relay/internal/devenv/envtest"
+	"github.com/cdc-relay/cdc-relay/test/lab"
 	"github.com/cdc-relay/cdc-relay/test/oracle"
 )
 
-func TestMain(m *testing.M) { envtest.Main(m) }
+func TestMain(m *testing.M) { envtest.Main(m, lab.Cleanup) }
 
 // The published vectors of the partition function: key, then its partition at each count.
 var partitionCounts = []int32{1, 3, 12, 16, 24, 100}
@@ -118,6 +119,25 @@ func TestFromTableNullKey(t *testing.T) {
 	}
 	if len(got) != 2 || got[0].Partition != got[1].Partition {
 		t.Errorf("got %+v, want two events in one partition", got)
+	}
+}
+
+// A partitioned outbox has its transactions in its partitions.
+func TestFromTablePartitioned(t *testing.T) {
+	ctx, conn := database(t)
+	const make = `create temp table parted (like oracle_events including defaults) partition by range (id);
+		create temp table parted_1 partition of parted for values from (minvalue) to (10);
+		create temp table parted_2 partition of parted for values from (10) to (maxvalue);
+		insert into parted (id, entity_id, event_type) values (1, 'a', 'made'), (11, 'a', 'made')`
+	if _, err := conn.Exec(ctx, make); err != nil {
+		t.Fatal(err)
+	}
+	got, err := oracle.FromTable(ctx, conn, oracle.TableQuery{Table: "parted", Partitions: 12})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(got) != 2 || got[0].Txn == 0 || got[0].Txn != got[1].Txn || got[0].Timestamp == 0 {
+		t.Errorf("got %+v", got)
 	}
 }
 

@@ -34,9 +34,9 @@ func scenario(seed uint64) *world {
 // TestCrashAtEveryOperation has something happen behind the first operation, then behind the
 // second, and so on, until a run ends before it could.
 func TestCrashAtEveryOperation(t *testing.T) {
-	step, orders := 1, uint64(2) // the same world in other orders
+	step, orders := 1, 1+uint64(*flagSeeds/2500) // of the operations
 	if testing.Short() {
-		step, orders = 7, 1
+		step = 7
 	}
 	for _, c := range []struct {
 		name, kind string

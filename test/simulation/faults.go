@@ -182,8 +182,9 @@ func (w *world) cutAll(n *node) {
 		return
 	}
 	small := w.rng.IntN(2) == 0
-	for _, c := range w.life.conns {
-		if n == nil || c.produces && c.node == n || !c.produces && small {
+	for _, c := range w.life.connections() {
+		produces := c.isForProducing()
+		if n == nil || produces && c.node == n || !produces && small {
 			c.cut(nil)
 		}
 	}

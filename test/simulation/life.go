@@ -3,6 +3,7 @@ package simulation
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -102,6 +103,12 @@ func (l *life) opened(c *conn) {
 	l.mu.Unlock()
 }
 
+func (l *life) connections() []*conn {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.conns)
+}
+
 // crash ends the life between two instructions. What it had asked for may still happen.
 func (l *life) crash() {
 	w := l.world
@@ -114,7 +121,7 @@ func (l *life) crash() {
 			o.dead()
 		}
 	}
-	for _, c := range l.conns {
+	for _, c := range l.connections() {
 		c.cut(nil)
 	}
 	streamed := w.pg.source != nil && w.pg.source.l == l

@@ -148,6 +148,12 @@ func (c *conn) cut(last []byte) {
 	c.signal()
 }
 
+func (c *conn) isForProducing() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.produces
+}
+
 // open says whether the relay still waits for answers.
 func (c *conn) open() bool {
 	c.mu.Lock()

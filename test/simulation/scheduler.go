@@ -57,7 +57,7 @@ func (w *world) busy() bool {
 func (w *world) settled() bool {
 	synctest.Wait()
 	pg := w.pg
-	if len(w.specs) > 0 || w.life == nil || w.life.asked || w.rules.began == 0 || pg.source == nil || !pg.source.running || w.rules.missing() != nil {
+	if len(w.specs) > 0 || w.life == nil || w.life.asked || w.rules.began == 0 || pg.source == nil || !pg.source.running.Load() || w.rules.missing() != nil {
 		return false
 	}
 	last := w.rules.began
@@ -279,7 +279,7 @@ func (w *world) own() (ops []*op) {
 		w.trace.note("%s", r)
 		c.land(r)
 	})
-	if s := pg.source; s != nil && s.running {
+	if s := pg.source; s != nil && s.running.Load() {
 		add(s.st.Stored() > s.told, "status leaves", func() { pg.statuses = append(pg.statuses, s.status()) })
 	}
 	add(len(pg.statuses) > 0, "status arrives", func() {

@@ -123,7 +123,7 @@ type source struct {
 	end     wal.LSN   // greatest position that was sent outside of a transaction
 	told    wal.LSN   // greatest that a status said
 	silent  time.Time // until when the relay doesn't learn that the connection is gone
-	running bool
+	running atomic.Bool
 	closed  atomic.Bool
 }
 
@@ -150,8 +150,9 @@ func (s *source) Start(ctx context.Context, at wal.LSN) error {
 // Run implements relay.Source.
 func (s *source) Run(ctx context.Context, st wal.Stored, out chan<- *wal.Batch) error {
 	defer close(out)
-	s.st, s.out, s.running = st, out, true
-	defer func() { s.running = false }()
+	s.st, s.out = st, out
+	s.running.Store(true)
+	defer s.running.Store(false)
 	for {
 		o := &op{key: "pg stream", faults: []string{faultCut}, ready: s.ready}
 		b, err := ask(ctx, s.l, o, s.send)

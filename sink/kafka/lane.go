@@ -263,7 +263,7 @@ func (l *lane) acked(offset int64, out []action) []action {
 	l.used, l.doubted = true, false
 	l.grow()
 	l.cur = nil
-	return l.proceed(append(out, action{kind: actReport, batch: b}))
+	return l.proceed(append(out, action{kind: actReport, batch: b, offset: offset}))
 }
 
 // grow forgets a learned limit step by step: the topic's limit may have been raised.

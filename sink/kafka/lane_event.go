@@ -80,7 +80,7 @@ const (
 	actSend                      // batch, in this request
 	actNeedID                    // get a producer id
 	actBackoff                   // attempt, slow, refresh: call evTimer later
-	actReport                    // batch is acknowledged; its memory goes along
+	actReport                    // batch is acknowledged, at offset; its memory goes along
 	actProbe                     // ask the leader what it knows of (id, partition)
 	actAsk                       // batch's one record, code, reason, doubt: ask for the verdict
 	actSettled                   // batch's one record is settled by a verdict
@@ -100,7 +100,7 @@ type action struct {
 	code    int16
 	reason  string
 	halt    haltKind
-	offset  int64 // where the log ends, or -1
+	offset  int64 // where the log ends, or of the first record acknowledged; -1: nobody says
 }
 
 // haltKind says why a lane halted.

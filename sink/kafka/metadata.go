@@ -232,7 +232,7 @@ func (t *topic) recreated(id sarama.Uuid) bool {
 	lost := false
 	for _, p := range t.all() {
 		p.mu.Lock()
-		if p.lane.end >= 0 {
+		if p.trail.last.Lineage != 0 {
 			lost = true
 			from, last := p.trail.lost(0)
 			if err.From.Lineage == 0 || from.Compare(err.From) < 0 {

@@ -98,7 +98,7 @@ func (p *partition) perform() {
 		case actBackoff:
 			p.backOff(a)
 		case actReport:
-			p.trail.add(p.lane.end-int64(len(a.batch.records)), a.batch.records)
+			p.trail.add(a.offset, a.batch.records)
 			s.reports.push(report{p: p, batch: a.batch})
 		case actProbe:
 			id, epoch, seq, leader := p.lane.id, p.lane.epoch, p.lane.seq, p.route

@@ -22,9 +22,16 @@ type mark struct {
 
 const trailMarks = 32
 
-// add notes the records that are in the log from offset on.
+// add notes the records that are in the log from offset on, or somewhere behind the others where
+// that is -1.
 func (t *trail) add(offset int64, rs []*sink.Record) {
 	t.last = rs[len(rs)-1].Position
+	if offset < 0 {
+		if len(t.marks) > 0 {
+			return // a mark too far to the left would hide what lies before it
+		}
+		offset = 0
+	}
 	if t.skip > 0 {
 		t.skip--
 		return

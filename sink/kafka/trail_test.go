@@ -53,3 +53,38 @@ func TestTrail(t *testing.T) {
 		}
 	}
 }
+
+// TestAckWithoutOffset: DUPLICATE_SEQUENCE_NUMBER says that a batch is in the log and not where.
+// What a log that loses its end has lost is still not said to begin later than it does.
+func TestAckWithoutOffset(t *testing.T) {
+	b, ps := standing(t, 1)
+	p := ps[0]
+	ack := func(offset int64) {
+		t.Helper()
+		if len(b.collect().parts) != 1 {
+			t.Fatal("nothing is sent")
+		}
+		if offset < 0 { // lost, and recognised as a repeat
+			p.handle(event{kind: evAnswer, class: unknown, offset: -1})
+			poll(t, testContext(t), "the next attempt", func() bool { return len(b.collect().parts) == 1 })
+			p.handle(event{kind: evAnswer, class: acked, code: codeDuplicateSequence, offset: -1})
+			return
+		}
+		p.handle(event{kind: evAnswer, class: acked, offset: offset})
+	}
+	for i, offset := range []int64{-1, -1, 100, -1, -1, 200} {
+		if i > 0 {
+			produce(t, b.sink, record("orders", 0, i))
+		}
+		ack(offset)
+	}
+	for _, x := range []struct {
+		end  int64 // of the log
+		from wal.LSN
+	}{{0, 1000}, {50, 1000}, {99, 1000}, {100, 1002}, {101, 1002}, {150, 1002}, {199, 1002}, {200, 1005}} {
+		from, last := p.trail.lost(x.end)
+		if from.Commit != x.from || last.Commit != 1005 {
+			t.Errorf("the log ends at %d: %v to %v is lost, want from %v", x.end, from, last, x.from)
+		}
+	}
+}

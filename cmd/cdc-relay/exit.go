@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/cdc-relay/cdc-relay/internal/relay"
 )
 
 // The exit codes. Packages say theirs by a method ExitCode on their errors.
@@ -47,7 +49,7 @@ func exitCode(err error) int {
 			}
 			return true
 		case *pgconn.PgError:
-			if missing(e.Code) {
+			if relay.Refused(e.Code) {
 				code = exitUsage
 			}
 			return true
@@ -79,22 +81,6 @@ func walk(err error, f func(error) bool) bool {
 		}
 	}
 	return false
-}
-
-// missing says that a SQLSTATE means a missing object or privilege, or that we may not in. From the
-// appendix "PostgreSQL Error Codes" of the manual.
-func missing(state string) bool {
-	switch state {
-	case "3D000", // invalid_catalog_name: no such database
-		"3F000", // invalid_schema_name
-		"42501", // insufficient_privilege
-		"42P01", // undefined_table
-		"42703", // undefined_column
-		"42704", // undefined_object: publication, role, ...
-		"42883": // undefined_function
-		return true
-	}
-	return strings.HasPrefix(state, "28") // invalid authorization
 }
 
 // report prints an error once, with what to do about it.
@@ -133,6 +119,15 @@ func hint(err error) string {
 	return found
 }
 
+// missing are the SQLSTATEs of objects that aren't there, from the appendix "PostgreSQL Error Codes" of the manual.
+var missing = map[string]bool{
+	"3F000": true, // invalid_schema_name
+	"42P01": true, // undefined_table
+	"42703": true, // undefined_column
+	"42704": true, // undefined_object: publication, role, ...
+	"42883": true, // undefined_function
+}
+
 // stateHint is our advice where the server has none.
 func stateHint(state, message string) string {
 	switch {
@@ -146,7 +141,7 @@ func stateHint(state, message string) string {
 		return "check the database in postgres.url"
 	case state == "42501":
 		return "grant the right, or have cdc-relay setup --role grant all that the relay needs"
-	case missing(state):
+	case missing[state]:
 		return "make it, or have cdc-relay setup make all that the relay needs"
 	}
 	return ""

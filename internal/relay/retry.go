@@ -44,14 +44,22 @@ func final(err error) error {
 	if !errors.As(err, &pg) {
 		return nil
 	}
-	// Classes of SQLSTATE: 28 invalid authorization, 3D and 3F invalid catalog or schema name,
-	// 42 syntax error or access rule violation (missing objects and privileges among them).
-	for _, class := range []string{"28", "3D", "3F", "42"} {
-		if strings.HasPrefix(pg.Code, class) {
-			return refusedError{error: err}
-		}
+	if Refused(pg.Code) {
+		return refusedError{error: err}
 	}
 	return nil
+}
+
+// Refused says that an answer of Postgres is one that no retry changes: a login that is refused, or an
+// object or a right that is missing. It goes by the classes of the SQLSTATE: 28 invalid authorization, 3D
+// and 3F invalid catalog or schema name, 42 syntax error or access rule violation.
+func Refused(state string) bool {
+	for _, class := range []string{"28", "3D", "3F", "42"} {
+		if strings.HasPrefix(state, class) {
+			return true
+		}
+	}
+	return false
 }
 
 // pace is how the relay waits between tries: soon at first, since most faults are short, and at

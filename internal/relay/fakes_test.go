@@ -223,6 +223,7 @@ func (c tables) Classify(_ context.Context, _ uint32, schema, name string) (deco
 // contracts pins twelve partitions for every topic.
 type contracts struct {
 	pins  []string
+	later shard.Contracts               // what else is there
 	hold  chan struct{}                 // where not nil, pinning waits until it is closed
 	unfit atomic.Pointer[ContractError] // answered in place of a contract
 }
@@ -239,5 +240,5 @@ func (c *contracts) Pin(ctx context.Context, topic string) (shard.Contracts, err
 		return nil, err
 	}
 	c.pins = append(c.pins, topic)
-	return shard.Contracts{{Topic: topic, No: 1, Lineage: 1, PartitionCount: 12, Hash: shard.SHA256}}, nil
+	return append(shard.Contracts{{Topic: topic, No: 1, Lineage: 1, PartitionCount: 12, Hash: shard.SHA256}}, c.later...), nil
 }

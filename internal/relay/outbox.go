@@ -76,6 +76,10 @@ func (o *Outbox) find(ctx context.Context, p catalog.Publication) (found catalog
 		if found, err = p.Table(o.Tables[0]); err == nil {
 			sh, err = o.fit(ctx, found)
 		}
+		var columns *shape.ColumnsError
+		if errors.As(err, &columns) {
+			err = &OutboxError{Publication: p.Name, Reason: err.Error(), Remedy: "add the columns, or name another table in outbox.tables"}
+		}
 		return found, sh, err
 	}
 	var fits []string

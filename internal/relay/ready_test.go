@@ -13,6 +13,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/cdc-relay/cdc-relay/checkpoint"
+	"github.com/cdc-relay/cdc-relay/shard"
 	"github.com/cdc-relay/cdc-relay/wal"
 )
 
@@ -35,6 +36,31 @@ func TestStallIsNotReady(t *testing.T) {
 		if s := b.Status(); !s.Ready {
 			t.Errorf("not ready although all is acknowledged: %s", s.Reason)
 		}
+		if err := b.end(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestLongTransactionIsNoStall: the position doesn't move before its end, but what is acknowledged does.
+func TestLongTransactionIsNoStall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		frames := script(begin(20), outbox)
+		for range 80 {
+			frames = append(frames, insert(1, order("1", "a")))
+		}
+		b := rig(t, nil, &source{frames: append(frames, commit(20, 28))})
+		b.Relay.cfg.Sink = holding(b, func() { b.recorder.Hold() })
+		b.run(t)
+		where := shard.Partition(shard.SHA256, []byte("a"), 12)
+		for range 60 {
+			b.recorder.Pass("orders", where, 1)
+			time.Sleep(time.Second)
+			if s := b.Status(); !s.Ready {
+				t.Fatalf("not ready while each second an event is published: %s", s.Reason)
+			}
+		}
+		b.recorder.Release()
 		if err := b.end(); err != nil {
 			t.Error(err)
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/cdc-relay/cdc-relay/decode"
+	"github.com/cdc-relay/cdc-relay/shard"
 	"github.com/cdc-relay/cdc-relay/wal"
 )
 
@@ -195,6 +196,24 @@ func TestNothingIsPublishedBeforeTheContractIsPinned(t *testing.T) {
 		synctest.Wait()
 		if n := b.published(); n != 1 {
 			t.Errorf("published %d, want 1", n)
+		}
+		if err := b.end(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestContractInForceAtTheCommit: the terms are those of each transaction's own commit, also where a later
+// contract is known already, or the first one was used a moment ago.
+func TestContractInForceAtTheCommit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		event := insert(1, order("1", "order:A-2")) // of 12 partitions it has 10, of 3 it has 1
+		b := rig(t, nil, &source{frames: script(
+			begin(20), outbox, event, commit(20, 28), begin(30), event, commit(30, 38), begin(40), event, event, commit(40, 48))})
+		b.contracts.later = shard.Contracts{{Topic: "orders", No: 2, Lineage: 1, From: 30, PartitionCount: 3, Hash: shard.SHA256}}
+		b.run(t)
+		if tenth, first := len(b.recorder.Published("orders", 10)), len(b.recorder.Published("orders", 1)); tenth != 1 || first != 3 {
+			t.Errorf("%d events in the partition of the first contract and %d in that of the second, want 1 and 3", tenth, first)
 		}
 		if err := b.end(); err != nil {
 			t.Error(err)

@@ -1,6 +1,7 @@
 package crash
 
 import (
+	"context"
 	"syscall"
 	"time"
 
@@ -39,6 +40,7 @@ func faults() []fault {
 	all := relayFaults()
 	all = append(all, postgresFaults()...)
 	all = append(all, brokerFaults()...)
+	all = append(all, hangFaults()...)
 	return append(all, wireFaults()...)
 }
 
@@ -118,6 +120,15 @@ func postgresFaults() []fault {
 			name: "postgres: SQL terminated", hits: postgresPart,
 			begin: func(w *world) { w.terminate("client backend") },
 		},
+		{
+			// Publishing goes on, and nothing more is confirmed: what Postgres was told, it has on disk.
+			name: "postgres: row of the position locked", hits: postgresPart, once: true,
+			begin: func(w *world) {
+				w.lockRow()
+				hold(storeDue)
+			},
+			end: func(w *world) { w.must(w.lock.Close(context.Background())) },
+		},
 	}
 }
 
@@ -143,6 +154,51 @@ func brokerFaults() []fault {
 			name: "broker: freeze", hits: brokerPart, once: true,
 			begin: func(w *world) { w.must(w.broker.Freeze()) },
 			end:   func(w *world) { w.must(w.broker.Thaw()) },
+		},
+	}
+}
+
+// storeDue is longer than the time between two writes of the stored position.
+const storeDue = 1500 * time.Millisecond
+
+// hangFaults end something while the broker answers nothing: events are then in flight, whereas mostly
+// they are acknowledged within a millisecond, and what was confirmed too soon has been stored.
+func hangFaults() []fault {
+	hang := func(w *world) {
+		w.must(w.broker.Freeze())
+		hold(storeDue)
+	}
+	return []fault{
+		{
+			name: "relay: kill -9 as the broker hangs", hits: relayPart | brokerPart,
+			begin: func(w *world) {
+				hang(w)
+				w.relay.Kill()
+			},
+			end: func(w *world) {
+				w.must(w.broker.Thaw())
+				w.start()
+			},
+		},
+		{
+			name: "postgres: kill -9 as the broker hangs", hits: postgresPart | brokerPart,
+			begin: func(w *world) {
+				hang(w)
+				w.must(w.postgres.Kill())
+				w.must(w.toPostgres.Refuse(true))
+			},
+			end: func(w *world) {
+				w.startPostgres()
+				w.must(w.broker.Thaw())
+			},
+		},
+		{
+			name: "postgres wire: cut as the broker hangs", hits: postgresWire | brokerPart,
+			begin: func(w *world) {
+				hang(w)
+				w.toPostgres.Cut()
+			},
+			end: func(w *world) { w.must(w.broker.Thaw()) },
 		},
 	}
 }

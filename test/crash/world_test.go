@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/cdc-relay/cdc-relay/internal/devenv"
 	"github.com/cdc-relay/cdc-relay/internal/devenv/envtest"
 	"github.com/cdc-relay/cdc-relay/test/lab"
@@ -28,6 +30,7 @@ type world struct {
 	relay *lab.Process // the one that publishes
 	aside *lab.Process // a frozen one that another has taken over from; mostly nil
 	args  []string     // of each relay
+	lock  *pgx.Conn    // that holds the lock on the row of the position
 	// born is told of each relay that starts; nil is nobody.
 	born func(*lab.Process)
 	// calm says that everything was well before the fault and that nothing else strikes meanwhile.
@@ -142,6 +145,14 @@ func (w *world) terminate(backend string) {
 	w.t.Helper()
 	w.Exec(`select pg_terminate_backend(pid) from pg_stat_activity
 		where datname = current_database() and application_name = 'cdc-relay' and backend_type = $1`, backend)
+}
+
+// lockRow keeps the relay from writing its position until the connection is closed.
+func (w *world) lockRow() {
+	w.t.Helper()
+	w.lock = w.Conn()
+	_, err := w.lock.Exec(context.Background(), "begin; select from cdc_relay.checkpoint for update")
+	w.must(err)
 }
 
 // recovered waits until all that was committed before the call is published and stored, and the relay

@@ -34,7 +34,7 @@ func TestLaneScripts(t *testing.T) {
 		did, want, _ := strings.Cut(line, "->")
 		got := runLine(t, &l, &next, strings.Fields(did))
 		if want = strings.TrimSpace(want); got != want {
-			t.Errorf("line %d, %s:\n%s\ngot:  %s\nwant: %s", i+1, name, did, got, want)
+			t.Errorf("line %d, %s: %s -> %s, want %s", i+1, name, strings.TrimSpace(did), got, want)
 		}
 	}
 }

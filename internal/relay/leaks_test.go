@@ -11,22 +11,21 @@ import (
 // starters are functions that leave something running: a goroutine, a server, a client that has
 // goroutines, a process. By the path of the package that they are in.
 var starters = map[string][]string{
-	"net":                                        {"Listen", "ListenTCP"},
-	"net/http":                                   {"ListenAndServe", "Serve"},
-	"net/http/httptest":                          {"NewServer", "NewTLSServer", "NewUnstartedServer"},
-	"os/exec":                                    {"Command", "CommandContext"},
-	"time":                                       {"AfterFunc"},
-	"context":                                    {"AfterFunc"},
-	"github.com/IBM/sarama":                      {"NewClient", "NewClusterAdmin", "NewAsyncProducer", "NewSyncProducer"},
-	"github.com/jackc/pgx/v5":                    {"Connect", "ConnectConfig"},
-	"github.com/jackc/pgx/v5/pgconn":             {"Connect", "ConnectConfig"},
-	"github.com/twmb/franz-go/pkg/kgo":           {"NewClient"},
-	"github.com/twmb/franz-go/pkg/kfake":         {"NewCluster"},
-	"golang.org/x/sync/errgroup":                 {"WithContext"},
-	module + "internal/devenv":                   {"StartPostgres", "StartKafka", "StartEmbedded", "StartProcess"},
-	module + "internal/devenv/envtest":           {"Postgres", "OwnPostgres", "Database", "DatabaseOn", "Kafka", "OwnKafka", "Embedded"},
-	module + "test/proxy":                        {"New", "Listen"},
-	"github.com/fergusstrange/embedded-postgres": {"NewDatabase"},
+	"net":                                {"Listen", "ListenTCP"},
+	"net/http":                           {"ListenAndServe", "Serve"},
+	"net/http/httptest":                  {"NewServer", "NewTLSServer", "NewUnstartedServer"},
+	"os/exec":                            {"Command", "CommandContext"},
+	"time":                               {"AfterFunc"},
+	"context":                            {"AfterFunc"},
+	"github.com/IBM/sarama":              {"NewClient", "NewClusterAdmin", "NewAsyncProducer", "NewSyncProducer"},
+	"github.com/jackc/pgx/v5":            {"Connect", "ConnectConfig"},
+	"github.com/jackc/pgx/v5/pgconn":     {"Connect", "ConnectConfig"},
+	"github.com/twmb/franz-go/pkg/kgo":   {"NewClient"},
+	"github.com/twmb/franz-go/pkg/kfake": {"NewCluster"},
+	"golang.org/x/sync/errgroup":         {"WithContext"},
+	module + "internal/devenv":           {"StartPostgres", "StartKafka", "StartEmbedded", "StartProcess"},
+	module + "internal/devenv/envtest":   {"Postgres", "OwnPostgres", "Database", "DatabaseOn", "Kafka", "OwnKafka", "Embedded"},
+	module + "test/proxy":                {"Listen"},
 }
 
 // leakChecks are what a TestMain may call to find goroutines that the tests left behind.

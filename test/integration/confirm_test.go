@@ -37,6 +37,7 @@ func TestKeepaliveIsNotAnsweredPastUnackedEvents(t *testing.T) {
 	if err := kafka.Freeze(); err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { _ = kafka.Thaw() }) // a frozen broker can't be stopped in good order
 	l.Insert(1, "a")
 	first := l.CommitEnd()
 	for range 99 {

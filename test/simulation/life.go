@@ -93,14 +93,10 @@ func (l *life) partitions(ctx context.Context, topic string) (int32, error) {
 }
 
 func (l *life) opened(c *conn) {
-	b := &l.world.board
-	b.mu.Lock()
-	b.n++
-	c.tie = b.n
-	b.mu.Unlock()
 	l.mu.Lock()
+	defer l.mu.Unlock()
 	l.conns = append(l.conns, c)
-	l.mu.Unlock()
+	c.tie = len(l.conns)
 }
 
 func (l *life) connections() []*conn {

@@ -44,7 +44,7 @@ ci: ## what must hold on a commit
 .PHONY: fuzz
 fuzz: ## each fuzz target for FUZZTIME (30s)
 	@for p in $$(go list ./...); do for f in $$(go test -list '^Fuzz' $$p | grep '^Fuzz'); do \
-	  echo "$$p $$f"; go test -run '^$$' -fuzz "^$$f$$" -fuzztime $${FUZZTIME:-30s} $$p || exit 1; done; done
+	  echo "$$p $$f"; go test -run '^$$' -fuzz "^$$f$$" -fuzzminimizetime 20x -fuzztime $${FUZZTIME:-30s} $$p || exit 1; done; done
 
 .PHONY: bench
 bench: ## Go benchmarks with allocations

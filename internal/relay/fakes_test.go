@@ -130,9 +130,12 @@ type origins struct {
 	sources  []*source
 	start    func() wal.LSN
 	lineages wal.Lineages // nil: one for everything
-	opened   int
+	count    atomic.Int64 // of calls that opened one
 	err      error
 }
+
+// opened is how many connections were made.
+func (o *origins) opened() int { return int(o.count.Load()) }
 
 func (o *origins) Open(context.Context) (Source, Origin, error) {
 	if o.err != nil {
@@ -142,8 +145,8 @@ func (o *origins) Open(context.Context) (Source, Origin, error) {
 	if err != nil {
 		return nil, Origin{}, err
 	}
-	s := o.sources[min(o.opened, len(o.sources)-1)]
-	o.opened++
+	s := o.sources[min(o.opened(), len(o.sources)-1)]
+	o.count.Add(1)
 	lineages := o.lineages
 	if lineages == nil {
 		lineages = wal.Lineages{{No: 1}}
@@ -241,4 +244,25 @@ func (c *contracts) Pin(ctx context.Context, topic string) (shard.Contracts, err
 	}
 	c.pins = append(c.pins, topic)
 	return append(shard.Contracts{{Topic: topic, No: 1, Lineage: 1, PartitionCount: 12, Hash: shard.SHA256}}, c.later...), nil
+}
+
+// journal keeps what was logged since it was read last.
+type journal struct {
+	mu sync.Mutex
+	b  []byte
+}
+
+func (j *journal) Write(p []byte) (int, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.b = append(j.b, p...)
+	return len(p), nil
+}
+
+func (j *journal) take() string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	s := string(j.b)
+	j.b = nil
+	return s
 }

@@ -33,8 +33,8 @@ func TestStopSaysWhatALostSessionLeft(t *testing.T) {
 				time.Sleep(50 * time.Millisecond) // the first session is over, the second isn't there yet
 				b.store.failWith(nil)
 				time.Sleep(5 * time.Second)
-				if b.origins.opened != 2 || b.store.at() != 10 && c.again == nil {
-					t.Fatalf("%d sessions, stored %s", b.origins.opened, b.store.at())
+				if b.origins.opened() != 2 || b.store.at() != 10 && c.again == nil {
+					t.Fatalf("%d sessions, stored %s", b.origins.opened(), b.store.at())
 				}
 				err := b.end()
 				var left *UnackedError

@@ -1,7 +1,6 @@
 package relay
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"strings"
@@ -98,18 +97,18 @@ func TestHaltSaysWhyAgainAndAgain(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var log bytes.Buffer
-				b := rig(t, func(c *Config) { c.Log = zerolog.New(zerolog.SyncWriter(&log)) }, &source{frames: frames})
+				var log journal
+				b := rig(t, func(c *Config) { c.Log = zerolog.New(&log) }, &source{frames: frames})
 				b.Relay.cfg.Sink = holding(b, func() { b.recorder.Refuse(refused, errors.New("too large")) })
 				b.run(t)
 				for range 5 {
-					log.Reset()
+					log.take()
 					time.Sleep(haltRetry + time.Second)
 					synctest.Wait()
 					if s := b.Status(); s.Ready || !strings.Contains(s.Reason, refused.String()) {
 						t.Errorf("status %+v doesn't name the event %s", s, refused)
 					}
-					if got := log.String(); !strings.Contains(got, `"level":"error"`) || !strings.Contains(got, refused.String()) || !strings.Contains(got, "halted") {
+					if got := log.take(); !strings.Contains(got, `"level":"error"`) || !strings.Contains(got, refused.String()) || !strings.Contains(got, "halted") {
 						t.Errorf("in a minute of the halt the log says only %q", got)
 					}
 				}

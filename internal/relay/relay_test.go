@@ -239,8 +239,8 @@ func TestUnackedOfALostSessionGoFirst(t *testing.T) {
 		b.run(t)
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if b.origins.opened != 2 {
-			t.Fatalf("opened %d connections, want the second one although Kafka is away", b.origins.opened)
+		if b.origins.opened() != 2 {
+			t.Fatalf("opened %d connections, want the second one although Kafka is away", b.origins.opened())
 		}
 		if n := b.recorder.Counts().Taken; n != 1 {
 			t.Errorf("%d records were produced; the second session must wait for what the first one left", n)

@@ -23,7 +23,7 @@ func TestKafkaThatDoesNotFitEndsTheRelayBeforeItStarts(t *testing.T) {
 		if err := b.ended(); !errors.Is(err, small) {
 			t.Errorf("Run: %v, want %v", err, small)
 		}
-		if b.origins.opened != 0 {
+		if b.origins.opened() != 0 {
 			t.Error("a slot was made for a relay that can't work")
 		}
 	})
@@ -43,7 +43,7 @@ func TestKafkaThatIsAwayDoesNotHoldUpTheStream(t *testing.T) {
 		b.run(t)
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
-		if b.origins.opened != 1 {
+		if b.origins.opened() != 1 {
 			t.Error("the slot isn't held while Kafka is away")
 		}
 		if s := b.Status(); s.Ready || !strings.Contains(s.Reason, "no broker") {
@@ -140,7 +140,7 @@ func TestPauseGrowsOnlyWithoutProgress(t *testing.T) {
 				last := &source{}
 				b := rig(t, nil, append(sources, last)...)
 				b.Relay.cfg.Events.Reconnect = func(string) {
-					if b.origins.opened == losses {
+					if b.origins.opened() == losses {
 						took = time.Since(began)
 					}
 				}

@@ -115,7 +115,7 @@ func TestStandbyTakesNothing(t *testing.T) {
 		if s := b.Status(); s.Phase != PhaseStandby || !s.Ready {
 			t.Errorf("status %+v, want a ready standby", s)
 		}
-		if n := b.origins.opened; n < 18 || n > 21 {
+		if n := b.origins.opened(); n < 18 || n > 21 {
 			t.Errorf("tried %d times in a minute, want every 3 s", n)
 		}
 		if err := b.end(); err != nil {

@@ -67,7 +67,7 @@ func TestStandbyIsSaidWhenItIsKnown(t *testing.T) {
 		look func(*bench) bool // when to stop it
 	}{
 		{"stopped as a standby", func(b *bench) bool { return b.Status().Phase == PhaseStandby }},
-		{"stopped while it asks", func(b *bench) bool { return b.origins.opened > 1 }},
+		{"stopped while it asks", func(b *bench) bool { return b.origins.opened() > 1 }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

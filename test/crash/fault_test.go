@@ -245,6 +245,15 @@ func (x wire) faults() []fault {
 			},
 		},
 		{
+			// Or it never arrives.
+			name: x.name + ": requests lost", hits: x.part, once: x.once,
+			begin: func(w *world) { x.to(w).Freeze(proxy.Up) },
+			end: func(w *world) {
+				x.to(w).Cut()
+				x.to(w).Thaw(proxy.Up)
+			},
+		},
+		{
 			name: x.name + ": stalled", hits: x.part, once: x.once,
 			begin: func(w *world) { x.to(w).Freeze() },
 			end:   func(w *world) { x.to(w).Thaw() },

@@ -29,13 +29,11 @@ func TestFaults(t *testing.T) {
 		if !only.MatchString(f.name) {
 			continue
 		}
-		// Sealed before: a relay that lives settles and stores what it has in flight. It stores once a
-		// second at most, and has just done so.
 		w.WaitRecords(lab.Count(w.WaitEnds()) + 200)
-		c := scene(t, w.Lab, "outbox_events", f.name).sealed(w.Lab)
+		c := scene(t, w.Lab, "outbox_events", f.name, lately)
 		f.begin(w)
 		if f.end != nil {
-			hold(500 * time.Millisecond)
+			hold(400 * time.Millisecond)
 			f.end(w)
 		}
 		began := time.Now()

@@ -172,7 +172,7 @@ func (s *soak) strike() {
 	hold(min(before, 3*time.Second))
 	s.alive()
 	s.calm = s.well && len(struck) == 1
-	st := step{crime: scene(s.t, s.Lab, "kept", names(struck)).sealed(s.Lab), faults: struck, held: held, calm: s.calm}
+	st := step{crime: scene(s.t, s.Lab, "kept", names(struck), "true"), faults: struck, held: held, calm: s.calm}
 	s.well = false
 	s.watch.memory()
 	for i, f := range struck {

@@ -1,6 +1,7 @@
 package crash
 
 import (
+	"context"
 	"sort"
 	"strconv"
 	"strings"
@@ -20,27 +21,41 @@ type crime struct {
 }
 
 // witness waits until the relay has published and stored more, so that the fault falls into traffic,
-// and notes the newest event that is committed right before it.
+// and notes how things are right before it.
 func witness(t *testing.T, l *lab.Lab, what string) crime {
 	t.Helper()
 	l.WaitStored(l.Stored() + 1)
 	l.WaitRecords(lab.Count(l.WaitEnds()) + 200)
-	return scene(t, l, "outbox_events", what)
+	return scene(t, l, "outbox_events", what, "true")
 }
 
-// scene notes how things are. The table holds all events.
-func scene(t *testing.T, l *lab.Lab, table, what string) crime {
+// lately: the position was stored a moment ago, so that events have come since, and not so long ago
+// that it is stored again before the fault strikes. It is stored once a second.
+const lately = "clock_timestamp() - updated_at between interval '150 ms' and interval '600 ms'"
+
+// scene notes how things are when a condition on the row of the position is true: the newest event of
+// a table that holds all of them, and what is stored, both at one moment.
+func scene(t *testing.T, l *lab.Lab, table, what, when string) crime {
 	t.Helper()
 	c := crime{what: what, ends: l.WaitEnds()}
-	var err error
-	if c.newest, err = strconv.ParseInt(l.One("select coalesce(max(id), 0) from "+table), 10, 64); err != nil {
-		t.Fatal(err)
-	}
+	sql := "select coalesce((select max(id) from " + table + "), 0) || ' ' || stored from cdc_relay.checkpoint where " + when
+	lab.Until(t, "a moment at which "+when, func(context.Context) (bool, error) {
+		seen := l.One(sql)
+		id, stored, found := strings.Cut(seen, " ")
+		if !found {
+			return false, nil
+		}
+		var err error
+		if c.newest, err = strconv.ParseInt(id, 10, 64); err == nil {
+			c.stored, err = wal.ParseLSN(stored)
+		}
+		return err == nil, err
+	}, nil)
 	return c
 }
 
-// sealed adds the stored position, best as it is after the fault: where it has moved since, the count
-// of what was unconfirmed is only smaller.
+// sealed takes the stored position as it is after the fault: where it has moved since, the count of
+// what was unconfirmed is only smaller.
 func (c crime) sealed(l *lab.Lab) crime {
 	c.stored = l.Stored()
 	return c

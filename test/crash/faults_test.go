@@ -15,6 +15,9 @@ var onlyFaults = flag.String("faults", "", "only the faults of TestFaults whose 
 // relay must find back by itself. At the end the oracle judges all of it, and what may not repeat
 // events has not.
 func TestFaults(t *testing.T) {
+	if testing.Short() {
+		t.Skip("short")
+	}
 	only, err := regexp.Compile(*onlyFaults)
 	if err != nil {
 		t.Fatal(err)
@@ -38,8 +41,11 @@ func TestFaults(t *testing.T) {
 		}
 		began := time.Now()
 		first := w.recovered()
-		t.Logf("%-32s first record after %6s, all after %6s", f.name, first.Round(time.Millisecond), time.Since(began).Round(time.Millisecond))
+		t.Logf("%-42s first record after %6s, all after %6s", f.name, first.Round(time.Millisecond), time.Since(began).Round(time.Millisecond))
 		struck, crimes = append(struck, f), append(crimes, c)
+	}
+	if len(struck) == 0 {
+		t.Fatalf("no fault matches %q", *onlyFaults)
 	}
 	writers.Stop()
 	w.Settle()

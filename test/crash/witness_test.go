@@ -128,7 +128,7 @@ func judge(t *testing.T, crimes []crime, records []oracle.Record) {
 	again := repeats(crimes, records)
 	for i, n := range unconfirmed(t, crimes, records) {
 		c := crimes[i]
-		t.Logf("%-32s %6d events unconfirmed past %-12s %6d repeats", c.what, n, c.stored, again[i])
+		t.Logf("%-42s %6d events unconfirmed past %-12s %6d repeats", c.what, n, c.stored, again[i])
 		if n == 0 {
 			t.Errorf("%s: nothing was unconfirmed, so the round proves nothing", c.what)
 		}

@@ -85,6 +85,7 @@ func message(transactional byte, prefix string) wal.Frame {
 type source struct {
 	frames []wal.Frame
 	fail   error         // what Run returns after the frames; nil: it stays until ctx ends
+	late   time.Duration // how long after it closed its channel it returns fail
 	refuse error         // what Start returns
 	pace   time.Duration // between two frames
 
@@ -104,7 +105,15 @@ func (s *source) isClosed() bool { s.mu.Lock(); defer s.mu.Unlock(); return s.cl
 func (s *source) hasEnded() bool { s.mu.Lock(); defer s.mu.Unlock(); return s.ended }
 
 func (s *source) Run(ctx context.Context, st wal.Stored, out chan<- *wal.Batch) error {
-	defer close(out)
+	err := s.stream(ctx, st, out)
+	close(out)
+	if err != nil {
+		<-time.After(s.late)
+	}
+	return err
+}
+
+func (s *source) stream(ctx context.Context, st wal.Stored, out chan<- *wal.Batch) error {
 	defer func() { s.mu.Lock(); defer s.mu.Unlock(); s.ended = true }()
 	s.told = st.Stored()
 	for _, f := range s.frames {

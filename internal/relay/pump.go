@@ -31,7 +31,7 @@ type pump struct {
 	open      bool           // between Begin and Commit
 	events    int            // of the open transaction
 	bytes     int64
-	handed    wal.LSN // commit of the newest event that the sink was given
+	handed    wal.Position // of the newest event that the sink was given
 }
 
 func newPump(cfg *Config, s sink.Sink, g *gate, t *checkpoint.Tracker, o Origin, stop <-chan struct{}) *pump {
@@ -210,7 +210,7 @@ func (p *pump) halt(ctx context.Context, pos wal.Position, cause error, try func
 func (p *pump) classify(ctx context.Context, pos wal.Position, rel *decode.Relation) error {
 	what := fmt.Sprintf("look up relation %s.%s (oid %d)", rel.Schema, rel.Name, rel.ID)
 	ask := func() error {
-		class, err := retry(ctx, what, p.warn, func() (decode.Class, error) {
+		class, err := retry(ctx, p.cfg.Slot, what, p.warn, func() (decode.Class, error) {
 			return p.cfg.Catalog.Classify(ctx, rel.ID, rel.Schema, rel.Name)
 		})
 		if err == nil && class == decode.Unknown {
@@ -253,7 +253,7 @@ func (p *pump) contract(ctx context.Context, r *sink.Record) error {
 // of a broker that lags, or an operator who is about to mend it.
 func (p *pump) pin(ctx context.Context, r *sink.Record) error {
 	ask := func() error {
-		cs, err := retry(ctx, "pin the contract of topic "+r.Topic, p.warn, func() (shard.Contracts, error) {
+		cs, err := retry(ctx, p.cfg.Slot, "pin the contract of topic "+r.Topic, p.warn, func() (shard.Contracts, error) {
 			return p.cfg.Contracts.Pin(ctx, r.Topic)
 		})
 		if err == nil {
@@ -295,6 +295,6 @@ func (p *pump) produce(ctx context.Context, r *sink.Record) error {
 	}
 	p.events++
 	p.bytes += int64(r.Bytes())
-	p.handed = r.Position.Commit
+	p.handed = r.Position
 	return p.sink.Produce(ctx, r)
 }

@@ -31,11 +31,8 @@ type Relay struct {
 	// storedEvents counts the session's events that the stored position covers.
 	storedEvents atomic.Uint64
 	saves        saves
-	// ahead counts the events past the stored position that the sessions which are over handed to the
-	// sink, the newest of them committed at handed: they come again. Only Run's goroutine uses both.
-	ahead  int
-	handed wal.LSN
-	theirs bool // another relay has the slot, and what is ahead is its to publish
+	leftover     leftover
+	took         wal.LSN // the stored position as the last session began. Only Run's goroutine uses it.
 
 	source atomic.Pointer[sourceBox] // of the running session
 
@@ -104,7 +101,7 @@ func (r *Relay) check(ctx context.Context) (leave func()) {
 		defer close(done)
 		defer cancel()
 		noted := false
-		_, err := retry(asking, "compare configuration, contract and topic", func(err error) {
+		_, err := retry(asking, r.cfg.Slot, "compare configuration, contract and topic", func(err error) {
 			if !noted {
 				r.cfg.Log.Warn().Err(err).Msg("topic and contract can't be looked at yet; trying again")
 			}
@@ -129,9 +126,9 @@ func (r *Relay) check(ctx context.Context) (leave func()) {
 
 // supervise runs sessions until ctx ends or one ends for good.
 func (r *Relay) supervise(ctx context.Context) error {
-	wait := pace()
+	wait := pace(r.cfg.Slot)
 	for ctx.Err() == nil && r.hard.Err() == nil {
-		began, stored := r.cfg.Now(), r.stored.Stored()
+		began := r.cfg.Now()
 		err := r.session(ctx)
 		if ctx.Err() != nil || r.hard.Err() != nil {
 			return err
@@ -140,7 +137,7 @@ func (r *Relay) supervise(ctx context.Context) error {
 			return f
 		}
 		// A session that was good for something is no sign of an outage, however soon it was lost.
-		if r.stored.Stored() > stored || r.cfg.Now().Sub(began) > time.Minute {
+		if r.stored.Stored() > r.took || r.cfg.Now().Sub(began) > time.Minute {
 			wait.Reset()
 		}
 		pause := wait.NextBackOff()
@@ -152,7 +149,7 @@ func (r *Relay) supervise(ctx context.Context) error {
 			pause = standbyEvery
 			if r.disowned(err) {
 				r.handler.tracker.Store(nil) // what is left is the other relay's to publish
-				r.theirs = true
+				r.leftover.theirs = true
 			}
 			r.enter(PhaseStandby, err.Error())
 		} else {
@@ -206,7 +203,7 @@ func (r *Relay) close(ctx context.Context, err error) error {
 		}
 		return err
 	}
-	n := r.left(unsettled)
+	n := r.leftover.count(r.stored.Stored(), unsettled)
 	if n > 0 || errors.Is(err, errDrain) || errors.Is(err, errHalted) {
 		return &UnackedError{Events: n, From: r.stored.Stored(), Cause: errors.Join(err, cerr)}
 	}
@@ -214,21 +211,6 @@ func (r *Relay) close(ctx context.Context, err error) error {
 		r.cfg.Log.Warn().Err(err).Msg("stopped without Postgres; no event was left and none will repeat")
 	}
 	return cerr
-}
-
-// note takes over what a session leaves that is ending. Each session begins at the stored position and
-// hands the same events over in the same order, so of two the longer one counts. It may be too many
-// where a write of the position came through without an answer.
-func (r *Relay) note(t *checkpoint.Tracker) {
-	r.ahead = max(0, max(r.ahead, int(t.Added()))-int(r.storedEvents.Load()))
-}
-
-// left is the number of events that were handed to the sink and lie past the stored position.
-func (r *Relay) left(unsettled int) int {
-	if r.theirs || r.stored.Stored() > r.handed {
-		return unsettled
-	}
-	return max(unsettled, r.ahead)
 }
 
 // reasonIs tells whether the relay waits for this reason already.

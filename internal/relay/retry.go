@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"strings"
 	"time"
 
@@ -63,19 +64,22 @@ func Refused(state string) bool {
 }
 
 // pace is how the relay waits between tries: soon at first, since most faults are short, and at
-// most every 5 s, since an outage must not be prolonged by us. Without chance: a slot has one relay, so there
-// is no herd to spread, and a simulation of the same seed has to find the same pauses.
-func pace() *backoff.ExponentialBackOff {
+// most every 5 s, since an outage must not be prolonged by us. The relays of several slots spread over a fifth to
+// either side, each by the name of its slot: without chance, so that a run can be repeated.
+func pace(slot string) *backoff.ExponentialBackOff {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(slot)) // a hash never fails
+	spread := 0.8 + 0.4*float64(h.Sum32()%1000)/1000
 	b := backoff.NewExponentialBackOff()
-	b.InitialInterval = 100 * time.Millisecond
+	b.InitialInterval = time.Duration(spread * float64(100*time.Millisecond))
 	b.Multiplier = 2
 	b.RandomizationFactor = 0
-	b.MaxInterval = 5 * time.Second
+	b.MaxInterval = time.Duration(spread * float64(5*time.Second))
 	return b
 }
 
-// retry asks until there is an answer, ctx ends, or the error is final.
-func retry[T any](ctx context.Context, what string, notify func(error), ask func() (T, error)) (T, error) {
+// retry asks, at the pace of the slot, until there is an answer, ctx ends, or the error is final.
+func retry[T any](ctx context.Context, slot, what string, notify func(error), ask func() (T, error)) (T, error) {
 	v, err := backoff.Retry(ctx, func() (T, error) {
 		v, err := ask()
 		if err == nil {
@@ -86,7 +90,7 @@ func retry[T any](ctx context.Context, what string, notify func(error), ask func
 			return v, backoff.Permanent(f)
 		}
 		return v, err
-	}, backoff.WithBackOff(pace()), backoff.WithMaxElapsedTime(0), backoff.WithNotify(func(err error, _ time.Duration) { notify(err) }))
+	}, backoff.WithBackOff(pace(slot)), backoff.WithMaxElapsedTime(0), backoff.WithNotify(func(err error, _ time.Duration) { notify(err) }))
 	if ctx.Err() != nil && err != nil {
 		return v, context.Cause(ctx)
 	}

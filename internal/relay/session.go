@@ -14,6 +14,9 @@ import (
 // still be stored: what is stored doesn't repeat. An outage of Kafka may outlast it.
 const settleWait = 10 * time.Second
 
+// errStreamEnded: the stream closed its channel. Why it did, it says when it returns.
+var errStreamEnded = errors.New("the stream ended without an error")
+
 // session is one replication connection, from its opening to its end. ctx ends it gently (at a
 // transaction's end, with everything acknowledged), hard ends it at once. It returns nil only
 // after a gentle end that left nothing behind.
@@ -55,11 +58,15 @@ func (r *Relay) session(ctx context.Context) error {
 		if serr := r.settle(ctx, tracker, err); err == nil {
 			err = serr
 		}
-		r.note(tracker)
+		r.leftover.ended(int(tracker.Added()), int(r.storedEvents.Load()))
 	}
 	stopStream()
 	drainBatches(batches)
-	if serr := <-streamed; err == nil && serr != nil {
+	serr := <-streamed
+	switch {
+	case errors.Is(err, errStreamEnded) && serr != nil:
+		err = serr
+	case err == nil && serr != nil:
 		err = serr
 		if ctx.Err() != nil { // everything is stored: the final status is a courtesy
 			r.cfg.Log.Warn().Err(serr).Msg("the final status may not have reached Postgres; the stored position holds")
@@ -80,7 +87,7 @@ func (r *Relay) start(ctx context.Context) (Source, Origin, error) {
 		r.leave(src)
 		return nil, origin, err
 	}
-	r.theirs = false
+	r.leftover.began(origin.Lineages)
 	stored, err := r.cfg.Store.Take(ctx)
 	if err == nil && stored < origin.Start {
 		err = &StartError{Slot: r.cfg.Slot, Start: origin.Start, Stored: stored}
@@ -90,6 +97,7 @@ func (r *Relay) start(ctx context.Context) (Source, Origin, error) {
 		return nil, origin, err
 	}
 	r.stored.set(stored)
+	r.took = stored
 	r.source.Store(&sourceBox{src})
 	return src, origin, nil
 }
@@ -131,14 +139,14 @@ func (r *Relay) pump(ctx, work context.Context, origin Origin, in <-chan *wal.Ba
 	}()
 	p := newPump(&r.cfg, r.sink, r.gate, tracker, origin, ctx.Done())
 	err := p.run(work, in)
-	r.handed = max(r.handed, p.handed)
+	r.leftover.handed(p.handed)
 	stopSaving()
 	<-saved
-	if (err == nil || errors.Is(err, context.Canceled)) && ctx.Err() == nil {
-		err = context.Cause(work) // why the stream ended by itself, or what the pump waited for was ended
-		if err == nil {
-			err = fmt.Errorf("stream from slot %q: ended without an error", r.cfg.Slot)
-		}
+	if cause := context.Cause(work); cause != nil && errors.Is(err, context.Canceled) {
+		err = cause // why what the pump waited for was ended
+	}
+	if err == nil && ctx.Err() == nil {
+		err = errStreamEnded
 	}
 	return tracker, err
 }

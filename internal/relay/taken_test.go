@@ -3,6 +3,7 @@ package relay
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -88,5 +89,71 @@ func TestStandbyIsSaidWhenItIsKnown(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestStreamSaysWhyItEnded: the stream closes its channel before it returns, and what it returns then may
+// have to end the relay.
+func TestStreamSaysWhyItEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gone := fmt.Errorf("stream: %w", wal.ErrPublicationMissing)
+		b := rig(t, nil, &source{frames: one(20), fail: gone, late: time.Second})
+		b.run(t)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		select {
+		case err := <-b.done:
+			if !errors.Is(err, wal.ErrPublicationMissing) {
+				t.Errorf("ended with %v, want what the stream returned", err)
+			}
+		default:
+			t.Errorf("goes on, in phase %s, after %d sessions", b.Status().Phase, b.origins.opened())
+			if err := b.end(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+// TestStandbyStaysOne: a standby tries the slot again and again, and is ready all the while.
+func TestStandbyStaysOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := rig(t, nil, &source{refuse: &wal.SlotActiveError{PID: 7, Err: errors.New("slot is active")}})
+		b.Relay.cfg.Store = slowStore{b.store}
+		b.run(t)
+		time.Sleep(2 * time.Second)
+		for range 100 {
+			if s := b.Status(); s.Phase != PhaseStandby || !s.Ready {
+				t.Fatalf("status %+v, want a ready standby", s)
+			}
+			time.Sleep(100 * time.Millisecond)
+			synctest.Wait()
+		}
+		if err := b.end(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestPace: relays of several slots don't come back in step.
+func TestPace(t *testing.T) {
+	seen := map[time.Duration]bool{}
+	for i := range 50 {
+		wait := pace(fmt.Sprintf("slot_%d", i))
+		first := wait.NextBackOff()
+		if first < 80*time.Millisecond || first > 120*time.Millisecond {
+			t.Errorf("the first pause is %s, want 100 ms or a fifth less or more", first)
+		}
+		seen[first.Round(time.Millisecond)] = true
+		var longest time.Duration
+		for range 20 {
+			longest = max(longest, wait.NextBackOff())
+		}
+		if longest < 4*time.Second || longest > 6*time.Second {
+			t.Errorf("the longest pause is %s, want 5 s or a fifth less or more", longest)
+		}
+	}
+	if len(seen) < 20 {
+		t.Errorf("50 slots have %d rhythms", len(seen))
 	}
 }

@@ -104,7 +104,7 @@ var importTable = map[string]allowed{
 	"test/simulation": {
 		ours: []string{"wal", "decode", "decode/shape", "shard", "sink", "sink/kafka", "checkpoint", "internal/relay"},
 		third: []string{
-			franz + "kbin", franz + "kmsg", "github.com/IBM/sarama", pgconn, zerolog,
+			franz + "kbin", franz + "kmsg", pgconn, zerolog,
 		},
 	},
 	"test/storm": {

@@ -94,6 +94,7 @@ type outcome struct {
 	failed     bool // the package
 	buildError string
 	other      string // what the package said beside its tests
+	signal     string // that ended the process, as in "signal: killed"
 }
 
 // tested is one test. A test that ran and has no verdict took its process down with it.
@@ -145,11 +146,15 @@ func pattern(names []string) string {
 func read(lines string) *outcome {
 	o := &outcome{tests: map[string]*tested{}, built: true}
 	var build, other strings.Builder
+	var last string // what was printed, but for the verdict on the package
 	for line := range strings.Lines(lines) {
 		var e event
 		if err := json.Unmarshal([]byte(line), &e); err != nil {
 			other.WriteString(line) // what isn't JSON is the test binary's own, past its tests
 			continue
+		}
+		if e.Action == "output" && !strings.HasPrefix(e.Output, "FAIL\t") {
+			last = e.Output
 		}
 		switch {
 		case e.Action == "build-output":
@@ -165,6 +170,9 @@ func read(lines string) *outcome {
 		}
 	}
 	o.buildError, o.other = strings.TrimSpace(build.String()), strings.TrimSpace(other.String())
+	if o.failed {
+		o.signal = ended.FindString(last)
+	}
 	return o
 }
 
@@ -186,6 +194,10 @@ func (o *outcome) add(e event) {
 		}
 	}
 }
+
+// ended is how go test says that a signal ended the process: last of all, and behind what the
+// process had printed of a line. A process that ended itself has an exit status there.
+var ended = regexp.MustCompile(`signal: [^\n]+`)
 
 // said is a line that a test printed with its place, as t.Error does.
 var said = regexp.MustCompile(`^\s*\S+\.go:[0-9]+: `)

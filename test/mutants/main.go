@@ -103,11 +103,16 @@ func hunt(ctx context.Context, root string, o options, stdout, stderr io.Writer)
 		return false, err
 	case len(mutants) == 0:
 		return false, errors.New("no mutant matches; -list shows their names")
-	case o.list:
-		list(stdout, mutants)
+	}
+	count, err := relays(root, mutants)
+	if err != nil {
+		return false, err
+	}
+	if o.list {
+		list(stdout, mutants, count)
 		return true, nil
 	}
-	p := &printer{out: stdout, notes: stdout, json: o.json, verbose: o.verbose}
+	p := &printer{count: count, out: stdout, notes: stdout, json: o.json, verbose: o.verbose}
 	if o.json {
 		p.notes = stderr
 	}

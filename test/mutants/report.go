@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -16,6 +17,7 @@ type printer struct {
 	notes   io.Writer // everything else
 	json    bool
 	verbose bool
+	count   string // what there is to kill
 	results []result
 }
 
@@ -79,11 +81,30 @@ func (m *mutant) held() string {
 	return "promises " + strings.Join(words, ",")
 }
 
+// relays counts mutants, and the wrong relays that they make: one that is held by several tests
+// has a file for each of them.
+func relays(root string, mutants []*mutant) (string, error) {
+	different := map[string]bool{}
+	for _, m := range mutants {
+		files, err := m.apply(reader(root))
+		if err != nil {
+			return "", err
+		}
+		var all strings.Builder
+		for _, file := range slices.Sorted(maps.Keys(files)) {
+			fmt.Fprintf(&all, "%q %q ", file, files[file])
+		}
+		different[all.String()] = true
+	}
+	return fmt.Sprintf("%d mutants, %d different relays", len(mutants), len(different)), nil
+}
+
 // list shows what there is.
-func list(w io.Writer, mutants []*mutant) {
+func list(w io.Writer, mutants []*mutant, count string) {
 	for _, m := range mutants {
 		fmt.Fprintf(w, "%s  %s  %s %s\n    %s\n", m.name, m.held(), strings.TrimPrefix(m.pkg, "./"), m.test, m.wrong)
 	}
+	fmt.Fprintf(w, "\n%s\n", count)
 }
 
 // summary prints the table of promises and what wasn't killed, and says whether all is well.
@@ -122,6 +143,6 @@ func (p *printer) summary(known []promise, all bool, took time.Duration) bool {
 		fmt.Fprintf(p.notes, "\n%s  %s\n    %s\n    by %s %s: %s\n", r.verdict, r.m.path, r.m.wrong, r.m.pkg, r.m.test,
 			strings.ReplaceAll(r.detail, "\n", "\n    "))
 	}
-	fmt.Fprintf(p.notes, "\n%d of %d mutants killed in %s\n", dead, len(p.results), took.Round(time.Second))
+	fmt.Fprintf(p.notes, "\n%d of %d mutants killed in %s: %s\n", dead, len(p.results), took.Round(time.Second), p.count)
 	return ok && len(p.results) > 0
 }

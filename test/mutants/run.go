@@ -21,7 +21,7 @@ type verdict string
 const (
 	killed   verdict = "killed"
 	survived verdict = "survived"
-	broken   verdict = "error" // it proves nothing: it doesn't compile, or its test didn't run
+	broken   verdict = "error" // it proves nothing: it doesn't compile, its test didn't run, or something else ended that
 )
 
 type result struct {
@@ -175,16 +175,54 @@ func (r *runner) right(ctx context.Context, g *group) (map[*mutant]string, error
 
 // one builds a mutant and runs its test.
 func (r *runner) one(ctx context.Context, m *mutant) result {
-	limited, cancel := context.WithTimeout(ctx, r.timeout)
-	defer cancel()
-	o, err := r.mutated(limited, m)
-	switch {
-	case errors.Is(limited.Err(), context.DeadlineExceeded):
-		return result{verdict: broken, detail: fmt.Sprintf("the test didn't end within %s: a test that hangs says nothing about what is wrong", r.timeout)}
-	case err != nil:
+	o, err := limited(ctx, r.timeout, func(ctx context.Context) (*outcome, error) { return r.mutated(ctx, m) })
+	if err != nil {
 		return result{verdict: broken, detail: err.Error()}
 	}
-	return o.judge(m.test)
+	res := o.judge(m.test)
+	if res.verdict != killed {
+		return res
+	}
+	if why, err := r.again(ctx, m); err != nil || why != "" {
+		return result{verdict: broken, detail: cmp.Or(why, fmt.Sprint("run the test on the right code too: ", err)) + "\non the mutant it said: " + res.said}
+	}
+	return res
+}
+
+// again runs a test that turned red once more, on the right code, and returns what speaks against
+// taking that for a kill. Only a test that leaves its process can be red for another reason, such
+// as a server that didn't start on a busy machine. It is run directly after each kill, although
+// others have the same test: a result from another time says nothing about this machine then.
+func (r *runner) again(ctx context.Context, m *mutant) (string, error) {
+	outside, err := leavesProcess(filepath.Join(r.root, filepath.FromSlash(m.pkg)), m.test)
+	if err != nil || !outside {
+		return "", err
+	}
+	o, err := limited(ctx, r.timeout, func(ctx context.Context) (*outcome, error) {
+		return gocmd{root: r.root}.test(ctx, 1, m.pkg, []string{m.test}, m.flags)
+	})
+	if err != nil {
+		return "", err
+	}
+	switch res := o.judge(m.test); {
+	case res.verdict == survived && !o.failed:
+		return "", nil
+	case res.verdict == killed:
+		return "the test is red on the right code too: " + res.said, nil
+	default:
+		return "the test has to pass on the right code too: " + res.detail, nil
+	}
+}
+
+// limited runs a test for as long as one may take.
+func limited(ctx context.Context, timeout time.Duration, run func(context.Context) (*outcome, error)) (*outcome, error) {
+	within, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	o, err := run(within)
+	if errors.Is(within.Err(), context.DeadlineExceeded) {
+		return nil, fmt.Errorf("the test didn't end within %s: a test that hangs says nothing about what is wrong", timeout)
+	}
+	return o, err
 }
 
 func (r *runner) mutated(ctx context.Context, m *mutant) (_ *outcome, err error) {
@@ -251,6 +289,8 @@ func (o *outcome) judge(name string) result {
 	switch {
 	case !o.built:
 		return result{verdict: broken, detail: "it doesn't compile with its test:\n" + o.buildError}
+	case o.signal != "":
+		return result{verdict: broken, detail: "the process was ended from outside, perhaps for want of memory, which says nothing about the mutant: " + o.signal}
 	case t == nil:
 		return result{verdict: broken, detail: "the test didn't run:\n" + o.other}
 	case t.verdict == "skip":

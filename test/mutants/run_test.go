@@ -79,7 +79,7 @@ func TestVerdicts(t *testing.T) {
 			t.Errorf("%s: got %+v, want %s with %q", name, l, c.verdict, c.want)
 		}
 	}
-	if len(got) != len(cases) || !strings.Contains(notes, "5 of 15 mutants killed") {
+	if len(got) != len(cases) || !strings.Contains(notes, "5 of 15 mutants killed in ") || !strings.Contains(notes, ": 15 mutants, 9 different relays") {
 		t.Errorf("got %d results of %d, and\n%s", len(got), len(cases), notes)
 	}
 	// The tree that mutants are made from isn't touched.
@@ -251,6 +251,7 @@ func TestCommand(t *testing.T) {
 		want string
 	}{
 		{[]string{"-list", "-run", "^shard/"}, 0, "shard/signed-modulo  promise 2  shard TestPartitionDocumented"},
+		{[]string{"-list", "-run", "^shard/signed-modulo$"}, 0, "\n1 mutants, 1 different relays\n"},
 		{[]string{"-run", "("}, 2, "missing closing )"},
 		{[]string{"-run", "no/such-mutant"}, 1, "no mutant matches"},
 		{[]string{"wal/x"}, 2, "choose mutants with -run"},

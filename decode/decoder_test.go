@@ -2,6 +2,7 @@ package decode_test
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"testing"
 	"time"
@@ -166,7 +167,13 @@ func TestMessageOutsideATransaction(t *testing.T) {
 	}
 }
 
+// A row has the shape that was announced last before it, and the rows before keep theirs.
 func TestNewShape(t *testing.T) {
+	t.Run("wider and back", testWiderAndBack)
+	t.Run("dropped and added", testDroppedAndAdded)
+}
+
+func testWiderAndBack(t *testing.T) {
 	wide := &decode.Relation{ID: orders.ID, Schema: "public", Name: "orders", Columns: append(orders.Columns[:2:2], decode.Column{Name: "w", Type: 23})}
 	d := decode.New()
 	got := feed(t, d,
@@ -191,6 +198,36 @@ func TestNewShape(t *testing.T) {
 	}
 	if back.Rel == narrow.Rel || len(back.Values) != 2 {
 		t.Error("a shape announced again is not a new value")
+	}
+}
+
+// A column is dropped and another is added: no count gives it away that the names have moved.
+func testDroppedAndAdded(t *testing.T) {
+	payment := func(columns ...string) *decode.Relation {
+		rel := &decode.Relation{ID: 16390, Schema: "public", Name: "payment"}
+		for _, name := range columns {
+			rel.Columns = append(rel.Columns, decode.Column{Name: name, Type: 25})
+		}
+		return rel
+	}
+	got := feed(t, decode.New(),
+		data(begin(0x100, 0)),
+		data(relation(payment("id", "note", "payee"))),
+		data(insert(16390, text("1"), text("rent"), text("ann"))),
+		data(relation(payment("id", "payee", "reference"))), // DROP COLUMN note, ADD COLUMN reference
+		data(insert(16390, text("2"), text("bob"), text("R-7"))),
+	)
+	for i, want := range map[int]map[string]string{
+		2: {"id": "1", "note": "rent", "payee": "ann"},
+		4: {"id": "2", "payee": "bob", "reference": "R-7"},
+	} {
+		row := map[string]string{}
+		for j, v := range got[i].Row.Values {
+			row[got[i].Row.Rel.Columns[j].Name] = string(v.Text)
+		}
+		if !maps.Equal(row, want) {
+			t.Errorf("the values by their columns are %v, want %v", row, want)
+		}
 	}
 }
 

@@ -20,6 +20,8 @@ var (
 	// ErrPublicationMissing: the publication did not exist at the point of the log that the slot
 	// has reached, although it may exist now (42704; from Postgres 18 on a warning with 55000).
 	ErrPublicationMissing = errors.New("publication is missing at this point of the log")
+	// ErrServerTooOld: the server is older than any that this package was made for.
+	ErrServerTooOld = errors.New("server is too old")
 	// ErrServerStopping: the server is stopping, starting, or has ended the connection
 	// deliberately (57P01, 57P02, 57P03). pg_terminate_backend looks the same.
 	ErrServerStopping = errors.New("server has ended the connection or is not up")

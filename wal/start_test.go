@@ -72,7 +72,7 @@ func TestOpenFails(t *testing.T) {
 		is     error
 		says   string
 	}{
-		"too old":        {answers([]string{"130018", "60000"}), nil, "Postgres 14"},
+		"too old":        {answers([]string{"130018", "60000"}), wal.ErrServerTooOld, "Postgres 14"},
 		"odd settings":   {answers([]string{"x", "y"}), nil, "server settings"},
 		"no settings":    {answers(), nil, "no column"},
 		"odd identity":   {answers([]string{"150018", "60000"}), nil, "IDENTIFY_SYSTEM"},

@@ -46,7 +46,7 @@ func (s *Stream) measure(ctx context.Context) error {
 		return fmt.Errorf("read server settings: %w", f.err)
 	}
 	if s.system.Version < versionMin {
-		return fmt.Errorf("server version %d is too old: Postgres 14 or later is needed", s.system.Version)
+		return fmt.Errorf("%w: its version is %d, and Postgres 14 or later is needed", ErrServerTooOld, s.system.Version)
 	}
 	return nil
 }

@@ -164,6 +164,7 @@ func TestFinal(t *testing.T) {
 		"no such table":                {pg("42P01"), 2},
 		"no privilege":                 {pg("42501"), 2},
 		"publication missing":          {fmt.Errorf("stream: %w", wal.ErrPublicationMissing), 2},
+		"server too old":               {fmt.Errorf("connect: %w", wal.ErrServerTooOld), 2},
 		"stored below the start":       {fmt.Errorf("start: %w", &StartError{}), 4},
 		"refused by Decide":            {&checkpoint.RefuseError{}, 4},
 		"tables missing":               {&checkpoint.SetupError{}, 2},

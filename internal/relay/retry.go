@@ -38,6 +38,8 @@ func final(err error) error {
 		return err
 	case errors.Is(err, wal.ErrPublicationMissing):
 		return refusedError{err, "name a publication that existed then, or give the slot up and publish the gap from the table"}
+	case errors.Is(err, wal.ErrServerTooOld):
+		return refusedError{err, "upgrade Postgres, or connect to another server"}
 	case errors.Is(err, wal.ErrSlotMissing), errors.Is(err, wal.ErrSlotLost):
 		return nil // the next decision on where to start says what that means
 	}

@@ -87,7 +87,9 @@ func (r *Relay) save(ctx context.Context, t *checkpoint.Tracker) error {
 	confirmed, events := t.Progress()
 	if confirmed > r.stored.Stored() {
 		err := r.cfg.Store.Save(ctx, confirmed)
-		r.noteSave(err)
+		if !errors.Is(ctx.Err(), context.Canceled) && !errors.Is(err, checkpoint.ErrOwnerLost) { // we ended it, or it has an answer
+			r.noteSave(err)
+		}
 		if err != nil {
 			return err
 		}

@@ -339,39 +339,3 @@ func BenchmarkReceiver(b *testing.B) {
 		})
 	}
 }
-
-// No input makes it panic, loop or hand out more than came in.
-func FuzzReceiver(f *testing.F) {
-	stream, _ := transaction()
-	f.Add(stream, uint8(7))
-	f.Add([]byte("d\x00\x00\x00\x04"), uint8(1))
-	f.Add([]byte("N\x00\x00\x00\x15SWARNING\x00C55000\x00\x00"), uint8(3))
-	f.Add([]byte("E\x00\x00\x00\x05\x00C\x00\x00\x00\x04"), uint8(200))
-	f.Fuzz(func(t *testing.T, in []byte, size uint8) {
-		read := func(size int) (data []byte, err error) {
-			r := newReceiver(&chunks{bytes.Clone(in), func() int { return size }}, nil, 0, noNotices)
-			for {
-				_, readErr := r.read()
-				err = r.parse()
-				endless := r.need > len(in)+messageHeader // not so much memory for what never comes
-				for _, f := range r.b.Frames {
-					data = append(data, f.Data...)
-				}
-				if err != nil || readErr != nil || endless {
-					return data, err
-				}
-				if b := r.take(); b != nil {
-					b.Release()
-				}
-			}
-		}
-		all, err := read(1 << 20)
-		parts, partsErr := read(1 + int(size))
-		if !bytes.Equal(all, parts) || fmt.Sprint(err) != fmt.Sprint(partsErr) {
-			t.Fatalf("whole: %q, %v; in parts: %q, %v", all, err, parts, partsErr)
-		}
-		if len(all) > len(in) {
-			t.Fatal("more came out than went in")
-		}
-	})
-}

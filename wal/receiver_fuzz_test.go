@@ -124,7 +124,7 @@ func drain(in []byte, before, size int) (got received) {
 		}
 	}
 	r.need = messageHeader // no room for what will never come
-	got.batch(r.take()) // an error comes behind what was found before it
+	got.batch(r.take())    // an error comes behind what was found before it
 	got.named, got.reply = r.named, r.reply
 	var missing *missingNotice
 	var said *pgconn.PgError

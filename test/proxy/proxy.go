@@ -140,13 +140,15 @@ func (c *pair) copy(to, from net.Conn, g *gate) {
 	}
 }
 
-// end closes both sides, once.
-func (c *pair) end(how func(net.Conn)) {
+// end closes both sides, once. It says whether it was this call that did.
+func (c *pair) end(how func(net.Conn)) (ended bool) {
 	c.once.Do(func() {
 		close(c.done)
 		how(c.client)
 		how(c.target)
+		ended = true
 	})
+	return ended
 }
 
 // reset closes a connection with RST, so that the peer sees an error and not an end.
@@ -155,18 +157,40 @@ func reset(conn net.Conn) {
 	_ = conn.Close()
 }
 
-// Cut resets all connections. New ones are forwarded again.
-func (p *Proxy) Cut() {
+// Cut resets all connections, and returns how many it has reset. New ones are forwarded again.
+func (p *Proxy) Cut() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	n := 0
 	for c := range p.pairs {
-		c.end(reset)
+		if c.end(reset) {
+			n++
+		}
 	}
+	return n
+}
+
+// Open is the number of connections that are forwarded now.
+func (p *Proxy) Open() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := 0
+	for c := range p.pairs {
+		select {
+		case <-c.done:
+		default:
+			n++
+		}
+	}
+	return n
 }
 
 // Freeze holds the bytes of the directions, of both where none is named: connections stay
-// open, new ones too, and nothing arrives.
-func (p *Proxy) Freeze(directions ...Direction) { p.turn((*gate).shut, directions) }
+// open, new ones too, and nothing arrives. It returns how many are open.
+func (p *Proxy) Freeze(directions ...Direction) int {
+	p.turn((*gate).shut, directions)
+	return p.Open()
+}
 
 // Thaw lets the held bytes go on.
 func (p *Proxy) Thaw(directions ...Direction) { p.turn((*gate).open, directions) }

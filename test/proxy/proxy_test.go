@@ -88,13 +88,24 @@ const soon, short = 20 * time.Second, 50 * time.Millisecond
 
 func TestForwardAndCut(t *testing.T) {
 	p := start(t)
+	if n := p.Cut(); n != 0 || p.Open() != 0 {
+		t.Errorf("cut %d connections, %d are open, and there was none", n, p.Open())
+	}
 	a, b := dial(t, p), dial(t, p)
 	for _, c := range []net.Conn{a, b} {
 		if err := say(c, "hello", soon); err != nil {
 			t.Fatal(err)
 		}
 	}
-	p.Cut()
+	if open := p.Open(); open != 2 {
+		t.Errorf("%d connections are open, want 2", open)
+	}
+	if n := p.Cut(); n != 2 {
+		t.Errorf("cut %d connections, want 2", n)
+	}
+	if n := p.Cut(); n != 0 || p.Open() != 0 {
+		t.Errorf("cut %d connections that were cut before, %d are open", n, p.Open())
+	}
 	for _, c := range []net.Conn{a, b} {
 		if err := hear(c, "x", soon); !errors.Is(err, syscall.ECONNRESET) {
 			t.Errorf("a cut connection reads %v, want a reset", err)
@@ -140,7 +151,9 @@ func TestFrozenConnectionsCanBeCut(t *testing.T) {
 	if err := say(c, "before", soon); err != nil {
 		t.Fatal(err)
 	}
-	p.Freeze()
+	if n := p.Freeze(); n != 1 {
+		t.Errorf("%d connections are frozen, want 1", n)
+	}
 	if err := say(c, "held", short); !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Fatal(err)
 	}

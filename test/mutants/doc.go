@@ -7,6 +7,10 @@
 //	go run ./test/mutants -run '^wal/' -v  # one area, with what the tests said
 //	go run ./test/mutants -list            # what there is
 //
+// A red test that starts servers or binaries is run on the right code once more, directly after the
+// mutant: where it is red there too, the machine was to blame, and the mutant is not dead but in
+// error. So it is where a signal ended the test's process.
+//
 // The work tree is never changed: a mutant is built through an overlay (see go help build), which
 // goes into GOFLAGS so that a binary that a test builds is the wrong one as well.
 //

@@ -11,9 +11,10 @@ import (
 	"strings"
 )
 
-// leavesProcess says whether a test leaves its process, that is, starts servers or binaries, by a helper
-// of its package or itself. Such a test can also turn red because the machine is busy. Names are
-// followed without their types, which says yes too often rather than too seldom.
+// leavesProcess says whether a test leaves its process, that is, starts servers or binaries, itself
+// or by a helper of its package. Such a test can also turn red because the machine is busy. Names
+// are followed without their types, which says yes too often rather than too seldom. Only the
+// test counts, not its package: most tests of a package that has servers use none.
 func leavesProcess(dir, test string) (bool, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
 	if err != nil {

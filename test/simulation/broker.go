@@ -26,7 +26,7 @@ func (l *life) requested(r *request) {
 		o.do = func(fault string) { c.produce(r, fault) }
 		o.landed = func() { c.late = append(c.late, r) }
 	case *kmsg.MetadataRequest:
-		o.faults = append(o.faults, faultRefused, faultHang)
+		o.faults = append(o.faults, faultRefused, faultHang, faultThrottle)
 		o.do = func(fault string) {
 			code := int16(0)
 			if fault == faultRefused {
@@ -35,11 +35,11 @@ func (l *life) requested(r *request) {
 			c.reply(r, fault, func() kmsg.Response { return c.metadata(code) })
 		}
 	case *kmsg.InitProducerIDRequest:
-		o.faults = append(o.faults, faultRefused)
+		o.faults = append(o.faults, faultRefused, faultThrottle)
 		o.prompt = true
 		o.do = func(fault string) { c.reply(r, fault, func() kmsg.Response { return c.id(fault) }) }
 	case *kmsg.DescribeProducersRequest:
-		o.do = func(fault string) { c.reply(r, fault, func() kmsg.Response { return c.describe(msg) }) }
+		o.do = func(fault string) { c.reply(r, fault, func() kmsg.Response { return c.describe(r.conn.node, msg) }) }
 	default:
 		l.world.rules.broken("a request that nobody expects: %s", r)
 		return
@@ -54,8 +54,26 @@ func (c *cluster) reply(r *request, fault string, answer func() kmsg.Response) {
 	case fault == faultCut || c.someDown() && c.w.rng.IntN(2) == 0:
 		r.conn.cut(nil)
 	default:
-		r.conn.answer(r.frame(answer()))
+		res := answer()
+		if fault == faultThrottle {
+			c.throttle(res)
+		}
+		r.conn.answer(r.frame(res))
 	}
+}
+
+// throttle has an answer ask for a pause, as a broker does whose quota is used up.
+func (c *cluster) throttle(res kmsg.Response) {
+	d := int32(100 + c.w.rng.IntN(5000))
+	switch res := res.(type) {
+	case *kmsg.ProduceResponse:
+		res.ThrottleMillis = d
+	case *kmsg.MetadataResponse:
+		res.ThrottleMillis = d
+	case *kmsg.InitProducerIDResponse:
+		res.ThrottleMillis = d
+	}
+	c.w.trace.note("throttled for %d ms", d)
 }
 
 func (c *cluster) id(fault string) kmsg.Response {
@@ -84,8 +102,11 @@ func (c *cluster) produce(r *request, fault string) {
 	if fault == faultHang {
 		return
 	}
-	o := &op{key: "kafka answer to " + r.String(), tie: r.conn.tie, life: r.life, faults: []string{faultCutAfter, faultHalf, faultHang}}
+	o := &op{key: "kafka answer to " + r.String(), tie: r.conn.tie, life: r.life, faults: []string{faultCutAfter, faultHalf, faultHang, faultThrottle}}
 	o.do = func(fault string) {
+		if fault == faultThrottle {
+			c.throttle(res)
+		}
 		frame := r.frame(res)
 		switch {
 		case fault == faultHang:

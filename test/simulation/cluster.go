@@ -37,8 +37,13 @@ type node struct {
 
 type partition struct {
 	leader    *node
+	former    *node     // that led before
+	lagging   time.Time // until when metadata may still name it
 	log       []*event
 	producers map[int64]*producer
+	// refused counts for each life the answers that refused what was in the log already, since it
+	// last appended something.
+	refused map[*life]int
 }
 
 // producer is what the leader remembers of one: the last five batches.
@@ -65,7 +70,7 @@ func newCluster(w *world, nodes, parts int) *cluster {
 
 func (c *cluster) grow(n int) {
 	for range n {
-		c.parts = append(c.parts, &partition{leader: c.nodes[len(c.parts)%len(c.nodes)], producers: map[int64]*producer{}})
+		c.parts = append(c.parts, &partition{leader: c.nodes[len(c.parts)%len(c.nodes)], producers: map[int64]*producer{}, refused: map[*life]int{}})
 	}
 }
 
@@ -126,10 +131,13 @@ func (c *cluster) append(n *node, b *batch) (code int16, offset int64) {
 	if p.leader != n {
 		return codeNotLeader, -1
 	}
+	s := p.producers[b.producer]
 	if code := c.refusal(b); code != 0 {
+		if s.has(b) {
+			p.refused[b.life]++
+		}
 		return code, -1
 	}
-	s := p.producers[b.producer]
 	switch {
 	case b.producer < 0:
 		c.w.rules.broken("a batch for partition %d has no producer id: sent twice, it is appended twice", b.partition)
@@ -160,8 +168,9 @@ func (c *cluster) append(n *node, b *batch) (code int16, offset int64) {
 	s.batches = append(s.batches, span{b.first, b.last(), offset})
 	s.batches = s.batches[max(0, len(s.batches)-remembered):]
 	for i := range b.records {
-		p.log = append(p.log, c.w.rules.appended(b.partition, &b.records[i]))
+		p.log = append(p.log, c.w.rules.appended(b.partition, &b.records[i], b.life))
 	}
+	delete(p.refused, b.life)
 	return 0, offset
 }
 
@@ -185,6 +194,13 @@ func disliked(r record) bool { return r.ms%4 == 0 }
 func (c *cluster) sick() bool { return c.limit > 0 || c.picky || c.denied }
 
 func (c *cluster) heal() { c.limit, c.picky, c.denied = 0, false, false }
+
+// has says whether a batch, or one that begins with it, is in the log and remembered.
+func (s *producer) has(b *batch) bool {
+	return s != nil && b.epoch == s.epoch && slices.ContainsFunc(s.batches, func(x span) bool {
+		return x.first == b.first && b.last() <= x.last
+	})
+}
 
 // sequence holds a batch of the same epoch against what is remembered.
 func (s *producer) sequence(b *batch) (code int16, offset int64, known bool) {
@@ -218,6 +234,10 @@ func (c *cluster) metadata(code int16) kmsg.Response {
 	for i, p := range c.parts {
 		mp := kmsg.NewMetadataResponseTopicPartition()
 		mp.Partition, mp.Leader = int32(i), p.leader.id
+		if time.Now().Before(p.lagging) && c.w.rng.IntN(2) == 0 {
+			mp.Leader = p.former.id
+			c.w.count(oldMetadata)
+		}
 		if code != 0 {
 			mp.ErrorCode, mp.Leader = code, -1
 		}
@@ -227,7 +247,7 @@ func (c *cluster) metadata(code int16) kmsg.Response {
 	return res
 }
 
-func (c *cluster) describe(req *kmsg.DescribeProducersRequest) kmsg.Response {
+func (c *cluster) describe(n *node, req *kmsg.DescribeProducersRequest) kmsg.Response {
 	res := kmsg.NewPtrDescribeProducersResponse()
 	for _, t := range req.Topics {
 		rt := kmsg.NewDescribeProducersResponseTopic()
@@ -235,6 +255,12 @@ func (c *cluster) describe(req *kmsg.DescribeProducersRequest) kmsg.Response {
 		for _, i := range t.Partitions {
 			rp := kmsg.NewDescribeProducersResponseTopicPartition()
 			rp.Partition = i
+			if c.parts[i].leader != n {
+				rp.ErrorCode = codeNotLeader
+				c.w.count(wrongLeader)
+				rt.Partitions = append(rt.Partitions, rp)
+				continue
+			}
 			for id, s := range c.parts[i].producers {
 				a := kmsg.NewDescribeProducersResponseTopicPartitionActiveProducer()
 				a.ProducerID, a.ProducerEpoch, a.LastSequence = id, int32(s.epoch), s.batches[len(s.batches)-1].last

@@ -31,7 +31,21 @@
 // is never confirmed past it; both move right only; first occurrences of a key are in the order of their commits; each
 // record is on the partition of its key under the first contract, with its bytes, headers and time; nothing is in
 // the log more often than it was read and handed over, but where a broker forgot its producers; nothing comes again
-// behind a clean stop; what is in flight stays within the limits. At the end everything is there.
+// behind a clean stop; what is in flight stays within the limits. Nothing is appended for a relay that was told that another
+// owns the slot, but what its sink had before. At the end everything is there.
+//
+// endings.go holds what a relay says of itself against what the world knows. A stop that leaves something has a reason: the
+// drain is over, Postgres answered with errors since the session's START, an event is refused, or a lost session handed
+// over what this one hasn't come to again. Its count lies between what is in the log past the stored position and
+// what was handed over past it, and the position that it names is one that it was told.
+//
+// A partition that calls itself stuck is restarted, as the relay asks for. It may call itself so only where its leader
+// refused, four times and more, a batch which it has in its log. About one seed in 600 gets there, and always in this way:
+// a record or a batch is appended and its ack is lost; then the topic begins to refuse it, as too large or by name, which
+// brokers look at before they look for repeats. The lane learns from DescribeProducers, or from the sequence
+// error that a piece of the batch meets, that the whole is in the log, and sends it as it was, three times; it is refused each time.
+// Nothing but the topic's own settings can end that, and the lane can't know that they will. The next
+// life reads the events again. So it is right to stop, and nothing is lost by it.
 //
 // # Again
 //
@@ -48,6 +62,9 @@
 //
 // # Left out
 //
+// relay.Opener, whose Open connects to a real server: source.go reads slot, row and server in its order, as three operations, and makes
+// the writes of a first start, so that checkpoint.Decide is real and the steps around it are not (internal/relay tests those
+// against real servers);
 // wal's own connection (package wal tests it against real servers and a scripted one), the SQL of the store, TLS and
 // logins, timelines and failover, several topics, compression, a log that loses what it acknowledged, rows that can't be
 // events, two relays that work at once (the other one takes the slot, publishes nothing, and lets it go), requests for a

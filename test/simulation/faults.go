@@ -12,6 +12,7 @@ const (
 	faultFail     = "error"
 	faultRefused  = "refused"
 	faultGone     = "table is gone"
+	faultThrottle = "throttled"
 	faultDoubt    = "doubtful answer"
 )
 
@@ -44,9 +45,9 @@ var worldFaults = []string{
 
 // opFaults are those of single operations, and consequences what has to come of faults.
 var (
-	opFaults     = []string{faultCut, faultCutAfter, faultLate, faultHalf, faultHang, faultFail, faultRefused, faultDoubt, faultGone}
+	opFaults     = []string{faultCut, faultCutAfter, faultLate, faultHalf, faultHang, faultFail, faultRefused, faultDoubt, faultGone, faultThrottle}
 	consequences = []string{
-		eventRepeated, rowSentAgain, limitReached, batchKnown, batchTooLarge, producerUnknown, cleanStop, dirtyStop, recordRefused,
+		eventRepeated, rowSentAgain, limitReached, oldMetadata, batchKnown, batchTooLarge, producerUnknown, cleanStop, dirtyStop, recordRefused,
 	}
 )
 
@@ -56,6 +57,8 @@ const (
 	eventRepeated   = "event repeated"
 	rowSentAgain    = "row sent again"
 	limitReached    = "limit of events reached"
+	oldMetadata     = "metadata of an old leader"
+	wrongLeader     = "producers asked for at the wrong leader"
 	batchKnown      = "repeat of a batch recognised"
 	batchTooLarge   = "batch too large"
 	producerUnknown = "producer unknown"
@@ -117,8 +120,7 @@ func (w *world) carryOut(kind string) {
 	case faultCrash:
 		w.life.crash()
 	case faultStop:
-		w.life.asked = true
-		w.life.stop()
+		w.life.ask()
 	case faultRestart:
 		pg.crash()
 		pg.down = false
@@ -152,6 +154,8 @@ func (w *world) carryOut(kind string) {
 		}
 	case faultLeader:
 		p := c.parts[w.rng.IntN(len(c.parts))]
+		// The brokers learn of it one after the other.
+		p.former, p.lagging = p.leader, time.Now().Add(time.Duration(w.rng.IntN(8))*time.Second)
 		p.leader = c.nodes[w.rng.IntN(len(c.nodes))]
 	case faultStall:
 		w.pass([]time.Duration{7 * time.Second, 20 * time.Second, 70 * time.Second}[w.rng.IntN(3)])
@@ -197,6 +201,9 @@ func (w *world) mend() {
 	w.cluster.mute = time.Time{}
 	for _, n := range w.cluster.nodes {
 		n.down = false
+	}
+	for _, p := range w.cluster.parts {
+		p.lagging = time.Time{}
 	}
 	if w.pg.slot != nil {
 		w.pg.slot.stolen = false

@@ -25,30 +25,37 @@ type life struct {
 	n     int
 	token checkpoint.Owner
 
-	dead  atomic.Bool // it has crashed: what it still does reaches nobody
-	stop  context.CancelFunc
-	done  chan error
-	gone  chan struct{}
-	asked bool // it was asked to stop
-	stuck atomic.Bool
+	dead    atomic.Bool // it has crashed: what it still does reaches nobody
+	stop    context.CancelFunc
+	done    chan error
+	gone    chan struct{}
+	asked   bool // it was asked to stop
+	askedAt time.Time
+	stuck   atomic.Bool
 
 	sessions int
-	read     wal.LSN // the stored position, when the session's start was decided
-	disowned bool    // it was told that another relay owns the row
-	refused  *event  // that Kafka refuses, and nothing may pass
-	passed   int     // records that were taken since
-	events   int     // taken for Kafka and not acknowledged
-	bytes    int64   // of those
+	read     wal.LSN        // the stored position, when the session's start was decided
+	known    wal.LSN        // the greatest stored position that it was told
+	troubled atomic.Bool    // Postgres gave it an error since its last START
+	disowned bool           // it was told that another relay owns the row
+	unsure   int            // events that a write covered whose answer was lost
+	handed   map[*event]int // to the sink, by the session that did it last
+	before   map[*event]int // those of them from before it was disowned
+	refused  *event         // that Kafka refuses, and nothing may pass
+	passed   int            // records that were taken since
+	events   int            // taken for Kafka and not acknowledged
+	bytes    int64          // of those
 
-	mu    sync.Mutex
-	conns []*conn
-	sink  *kafka.Sink
+	mu     sync.Mutex
+	stayed []string // positions of records that the relay wanted to hand over as its session ended
+	conns  []*conn
+	sink   *kafka.Sink
 }
 
 // begin starts a life.
 func (w *world) begin() {
 	w.lives++
-	l := &life{world: w, n: w.lives, done: make(chan error, 1), gone: make(chan struct{})}
+	l := &life{world: w, n: w.lives, done: make(chan error, 1), gone: make(chan struct{}), handed: map[*event]int{}}
 	l.token[0] = byte(l.n)
 	ctx, stop := context.WithCancel(context.Background())
 	l.stop = stop
@@ -103,6 +110,12 @@ func (l *life) connections() []*conn {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.Clone(l.conns)
+}
+
+// ask asks the relay to stop.
+func (l *life) ask() {
+	l.asked, l.askedAt = true, time.Now()
+	l.stop()
 }
 
 // crash ends the life between two instructions. What it had asked for may still happen.
@@ -160,6 +173,9 @@ func (s *gateSink) Produce(ctx context.Context, r *sink.Record) error {
 		return struct{}{}, nil
 	})
 	if err != nil {
+		s.l.mu.Lock()
+		defer s.l.mu.Unlock()
+		s.l.stayed = append(s.l.stayed, headerOf(r))
 		return err
 	}
 	return s.Sink.Produce(ctx, r)

@@ -133,6 +133,9 @@ func ask[T any](ctx context.Context, l *life, o *op, do func(fault string) (T, e
 	o.life = l
 	o.do = func(fault string) {
 		v, err := do(fault)
+		if err != nil { // only Postgres answers with errors
+			l.troubled.Store(true)
+		}
 		done <- answer{v, err}
 	}
 	o.dead = func() { done <- answer{err: errDead} }
@@ -144,6 +147,9 @@ func ask[T any](ctx context.Context, l *life, o *op, do func(fault string) (T, e
 	case a := <-done:
 		return a.v, a.err
 	case <-ctx.Done():
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			l.troubled.Store(true)
+		}
 		if !l.world.board.remove(o) {
 			a := <-done
 			return a.v, a.err

@@ -60,6 +60,7 @@ func (r *request) produce(p *kmsg.ProduceRequest) {
 				r.life.world.rules.broken("a batch for %s/%d can't be read: %v", t.Topic, tp.Partition, err)
 				continue
 			}
+			b.life = r.life
 			r.batches = append(r.batches, b)
 		}
 	}
@@ -106,6 +107,7 @@ func (r *request) String() string {
 
 // batch is a record batch of one partition (magic 2).
 type batch struct {
+	life      *life
 	topic     string
 	partition int
 	producer  int64

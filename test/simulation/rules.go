@@ -98,6 +98,7 @@ func (r *rules) taken(l *life, rec *sink.Record) {
 		size += int64(e.want.bytes())
 		e.delivered++
 		e.taken = l.n
+		l.handed[e] = l.sessions
 		if e.delivered > e.sent {
 			r.broken("%s was sent %d times and published %d times", e, e.sent, e.delivered)
 		}
@@ -162,7 +163,7 @@ func (r *rules) acked(l *life, rec *sink.Record) {
 }
 
 // appended: a record reaches the log.
-func (r *rules) appended(partition int, rec *record) *event {
+func (r *rules) appended(partition int, rec *record, l *life) *event {
 	position := ""
 	for _, h := range rec.headers {
 		if h.key == "position" {
@@ -181,6 +182,9 @@ func (r *rules) appended(partition int, rec *record) *event {
 		r.broken("%s is in the log before a contract was stored", e)
 	} else if home := e.home(r.w.count0); home != partition {
 		r.broken("%s is on partition %d, not on %d", e, partition, home)
+	}
+	if l.handed[e] == 0 || l.disowned && l.before[e] == 0 {
+		r.broken("life %d has %s appended, which it wasn't handed before it was told that another relay owns the slot", l.n, e)
 	}
 	e.copies++
 	if e.copies == 1 {
@@ -246,16 +250,6 @@ func (r *rules) check() {
 	if r.seen < len(pg.txns) && pg.txns[r.seen].commit < stored {
 		r.broken("%s is stored, which lies inside of a transaction that ends at %s", stored, pg.txns[r.seen].end)
 	}
-}
-
-// ahead counts the events in the log past the stored position that a life took: a start repeats them.
-func (r *rules) ahead(l *life) (n int) {
-	for _, e := range r.events {
-		if e.taken == l.n && e.copies > 0 && e.txn.end > r.w.pg.row.Stored {
-			n++
-		}
-	}
-	return n
 }
 
 // missing returns an event that is not in the log, nil when everything is there.

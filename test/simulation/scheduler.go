@@ -74,8 +74,7 @@ func (w *world) stopCleanly() bool {
 	n := w.life.n
 	w.steps++
 	w.trace.line(w.steps, "stop", "")
-	w.life.asked = true
-	w.life.stop()
+	w.life.ask()
 	for w.life != nil && w.life.n == n {
 		if !w.step() {
 			return false
@@ -154,7 +153,6 @@ func (w *world) notice() {
 		w.life = nil
 	default:
 		if w.life.stuck.Load() { // as the relay asks for
-			w.count(gotStuck)
 			w.life.crash()
 		}
 	}
@@ -177,9 +175,7 @@ func (w *world) ended(l *life, err error) {
 		}
 	case errors.As(err, &left):
 		w.count(dirtyStop)
-		if pg := w.pg; pg.row != nil && pg.row.Owner == l.token && w.rules.ahead(l) > left.Events {
-			w.rules.broken("a stop says that at most %d events repeat, and it is %d", left.Events, w.rules.ahead(l))
-		}
+		w.rules.left(l, left)
 	default:
 		w.rules.broken("life %d was stopped and says: %v", l.n, err)
 	}
@@ -193,6 +189,7 @@ func (l *life) topic(err error) {
 	case errors.As(err, &regressed):
 		l.world.rules.broken("the sink takes the log for regressed, and it isn't: %v", err)
 	case errors.As(err, &stuck):
+		l.world.rules.stuck(l, stuck)
 		l.stuck.Store(true)
 	}
 }

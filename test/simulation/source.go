@@ -21,18 +21,19 @@ import (
 // the real checkpoint.Decide.
 type origins struct{ l *life }
 
-// Open implements relay.Origins: the slot, then the row, then the server.
+// Open implements relay.Origins: the slot, then the row, then the server, with room for the world
+// between any two of them.
 func (o origins) Open(ctx context.Context) (relay.Source, relay.Origin, error) {
 	pg := o.l.world.pg
-	start, err := call(ctx, o.l, "pg open", []string{faultCut}, func(fault string) (checkpoint.Start, error) {
-		if err := pg.refuses(fault); err != nil {
-			return checkpoint.Start{}, err
-		}
-		if pg.row != nil {
-			o.l.read = pg.row.Stored
-		}
-		return checkpoint.Decide(slotName, pg.row, pg.slotRow(), pg.server())
-	})
+	slot, row, err := o.look(ctx)
+	if err != nil {
+		return nil, relay.Origin{}, err
+	}
+	srv, err := read(ctx, o.l, "pg read the server", pg.server)
+	if err != nil {
+		return nil, relay.Origin{}, err
+	}
+	start, err := checkpoint.Decide(slotName, row, slot, srv)
 	if err != nil {
 		return nil, relay.Origin{}, err
 	}
@@ -45,6 +46,43 @@ func (o origins) Open(ctx context.Context) (relay.Source, relay.Origin, error) {
 		return nil, relay.Origin{}, err
 	}
 	return &source{l: o.l}, relay.Origin{Start: from, Lineages: wal.Lineages{{No: 1}}, Shape: sh}, nil
+}
+
+// look reads the slot, then the row, and both again where the slot of a live row isn't there.
+func (o origins) look(ctx context.Context) (slot *checkpoint.Slot, row *checkpoint.Row, err error) {
+	pg := o.l.world.pg
+	for range 2 {
+		if slot, err = read(ctx, o.l, "pg read the slot", pg.slotRow); err != nil {
+			return nil, nil, err
+		}
+		if row, err = read(ctx, o.l, "pg read the row", o.l.readRow); err != nil {
+			return nil, nil, err
+		}
+		if slot != nil || row == nil || row.State != checkpoint.Live {
+			break
+		}
+	}
+	return slot, row, nil
+}
+
+// readRow returns the row as it is now.
+func (l *life) readRow() *checkpoint.Row {
+	if l.world.pg.row == nil {
+		return nil
+	}
+	row := *l.world.pg.row
+	l.read = row.Stored
+	return &row
+}
+
+// read is a question to Postgres that changes nothing.
+func read[T any](ctx context.Context, l *life, key string, answer func() T) (T, error) {
+	return call(ctx, l, key, []string{faultCut}, func(fault string) (v T, err error) {
+		if err = l.world.pg.refuses(fault); err == nil {
+			v = answer()
+		}
+		return v, err
+	})
 }
 
 // act does what the decision asks for.
@@ -141,6 +179,7 @@ func (s *source) Start(ctx context.Context, at wal.LSN) error {
 		s.next, s.row, s.known = pg.first(at), -1, map[int]*table{}
 		pg.source = s
 		s.l.sessions++
+		s.l.troubled.Store(false)
 		pg.w.rules.started(s)
 		return struct{}{}, nil
 	})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/cdc-relay/cdc-relay/checkpoint"
@@ -21,6 +22,7 @@ type pinned struct{ shard.Contract }
 // lost tells the life that another relay owns the row: it must publish nothing more.
 func (l *life) lost() error {
 	l.disowned = true
+	l.before = maps.Clone(l.handed)
 	return checkpoint.ErrOwnerLost
 }
 
@@ -41,6 +43,7 @@ func (s store) Take(ctx context.Context) (wal.LSN, error) {
 		if fault == faultCutAfter {
 			return 0, errGone
 		}
+		s.l.told(pg.row.Stored)
 		return pg.row.Stored, nil
 	})
 }
@@ -89,7 +92,11 @@ func (s store) Save(ctx context.Context, l wal.LSN) error {
 		return err
 	}
 	_, err = call(ctx, s.l, "sql save is answered", []string{faultCut}, func(fault string) (struct{}, error) {
-		return struct{}{}, pg.refuses(fault)
+		if err := pg.refuses(fault); err != nil {
+			return struct{}{}, err
+		}
+		s.l.known = max(s.l.known, l)
+		return struct{}{}, nil
 	})
 	return err
 }
@@ -105,6 +112,7 @@ func (s store) Classify(ctx context.Context, id uint32, _, name string) (decode.
 			return decode.Unknown, errStatement
 		}
 		if fault == faultGone { // as far as the catalog knows now
+			s.l.troubled.Store(true)
 			return decode.Unknown, nil
 		}
 		if id == oidOutbox {

@@ -41,8 +41,8 @@ type partition struct {
 	lagging   time.Time // until when metadata may still name it
 	log       []*event
 	producers map[int64]*producer
-	// refused counts for each life the answers that refused what was in the log already, since it
-	// last appended something.
+	// refused counts for each life the answers that refused what was in the log already, or what a
+	// forgotten producer sent, since it last appended something.
 	refused map[*life]int
 }
 
@@ -133,7 +133,7 @@ func (c *cluster) append(n *node, b *batch) (code int16, offset int64) {
 	}
 	s := p.producers[b.producer]
 	if code := c.refusal(b); code != 0 {
-		if s.has(b) {
+		if s.has(b) || s == nil && b.first > 0 { // or it has forgotten what it has
 			p.refused[b.life]++
 		}
 		return code, -1

@@ -10,7 +10,8 @@
 // written by hand, a slot that forgets at a restart, the row of the stored position, catalog and
 // contracts) and Kafka (brokers that speak its protocol over connections in memory, with
 // idempotence as Apache Kafka has it: five batches remembered, one behind a restart, none when a
-// producer is forgotten). A START sends what commits at or behind both the position asked for and the
+// producer is forgotten; brokers name the old leader for a while behind a move, ask for pauses, and know the producers of what they
+// lead only). A START sends what commits at or behind both the position asked for and the
 // confirmed one.
 //
 // # How time and order are decided
@@ -40,12 +41,14 @@
 // what was handed over past it, and the position that it names is one that it was told.
 //
 // A partition that calls itself stuck is restarted, as the relay asks for. It may call itself so only where its leader
-// refused, four times and more, a batch which it has in its log. About one seed in 600 gets there, and always in this way:
+// refused, three times and more, a batch which it has in its log. About one seed in 300 gets there, and nearly always in this way:
 // a record or a batch is appended and its ack is lost; then the topic begins to refuse it, as too large or by name, which
 // brokers look at before they look for repeats. The lane learns from DescribeProducers, or from the sequence
 // error that a piece of the batch meets, that the whole is in the log, and sends it as it was, three times; it is refused each time.
 // Nothing but the topic's own settings can end that, and the lane can't know that they will. The next
-// life reads the events again. So it is right to stop, and nothing is lost by it.
+// life reads the events again. So it is right to stop, and nothing is lost by it. One seed in 10,000 has it with a producer that an
+// older broker forgot: a batch in doubt is refused as too large, its pieces meet UNKNOWN_PRODUCER_ID, and nobody can tell any more
+// whether the whole is in the log.
 //
 // # Again
 //

@@ -10,15 +10,16 @@ import (
 
 // What a relay says of itself when it can't or mustn't go on, held against what the world knows.
 
-// refusalsMost is how often a lane is told no about what is in the log before it may call itself
-// stuck: once, and again each of the three times that it sends it as it was.
-const refusalsMost = 4
+// refusalsLeast is how often a lane is told no about what is in the log before it may call itself
+// stuck: each of the three times that it sends it again as it was.
+const refusalsLeast = 3
 
 // stuck: a lane says that only a restart helps. It may where the leader refused again and again what it has in
-// its log; a broker that recognises or takes what it is sent is no reason.
+// its log, or can't tell from what it has since it forgot the producer; a broker that recognises or takes what it
+// is sent is no reason.
 func (r *rules) stuck(l *life, err *kafka.StuckError) {
 	r.w.count(gotStuck)
-	if n := r.w.cluster.parts[err.Partition].refused[l]; n < refusalsMost {
+	if n := r.w.cluster.parts[err.Partition].refused[l]; n < refusalsLeast {
 		r.broken("life %d calls partition %d stuck, whose leader refused %d times what it has: %v", l.n, err.Partition, n, err)
 	}
 }

@@ -196,7 +196,7 @@ func hangFaults() []fault {
 			name: "postgres wire: cut as the broker hangs", hits: postgresWire | brokerPart,
 			begin: func(w *world) {
 				hang(w)
-				w.toPostgres.Cut()
+				w.cut(w.toPostgres)
 			},
 			end: func(w *world) { w.must(w.broker.Thaw()) },
 		},
@@ -219,8 +219,8 @@ func wireFaults() []fault {
 	all := []fault{{
 		name: "both wires: cut", hits: postgresWire | brokerWire,
 		begin: func(w *world) {
-			w.toBroker.Cut()
-			w.toPostgres.Cut()
+			w.cut(w.toBroker)
+			w.cut(w.toPostgres)
 		},
 	}}
 	for _, x := range wires {
@@ -233,12 +233,12 @@ func (x wire) faults() []fault {
 	return []fault{
 		{
 			name: x.name + ": cut", hits: x.part, once: x.once,
-			begin: func(w *world) { x.to(w).Cut() },
+			begin: func(w *world) { w.cut(x.to(w)) },
 		},
 		{
 			// A request arrives and the answer never does.
 			name: x.name + ": answers lost", hits: x.part, once: x.once,
-			begin: func(w *world) { x.to(w).Freeze(proxy.Down) },
+			begin: func(w *world) { w.freeze(x.to(w), proxy.Down) },
 			end: func(w *world) {
 				x.to(w).Cut()
 				x.to(w).Thaw(proxy.Down)
@@ -247,7 +247,7 @@ func (x wire) faults() []fault {
 		{
 			// Or it never arrives.
 			name: x.name + ": requests lost", hits: x.part, once: x.once,
-			begin: func(w *world) { x.to(w).Freeze(proxy.Up) },
+			begin: func(w *world) { w.freeze(x.to(w), proxy.Up) },
 			end: func(w *world) {
 				x.to(w).Cut()
 				x.to(w).Thaw(proxy.Up)
@@ -255,14 +255,14 @@ func (x wire) faults() []fault {
 		},
 		{
 			name: x.name + ": stalled", hits: x.part, once: x.once,
-			begin: func(w *world) { x.to(w).Freeze() },
+			begin: func(w *world) { w.freeze(x.to(w)) },
 			end:   func(w *world) { x.to(w).Thaw() },
 		},
 		{
 			name: x.name + ": refused", hits: x.part, once: x.once,
 			begin: func(w *world) {
 				w.must(x.to(w).Refuse(true))
-				x.to(w).Cut()
+				w.cut(x.to(w))
 			},
 			end: func(w *world) { w.must(x.to(w).Refuse(false)) },
 		},

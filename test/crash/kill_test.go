@@ -30,18 +30,18 @@ func TestKill(t *testing.T) {
 	writers := l.Write(4, 5*time.Millisecond)
 	var crimes []crime
 	for i := range relayRounds {
-		c := witness(t, l, fmt.Sprintf("relay %d", i+1))
+		c := witness(t, l, fmt.Sprintf("relay %d", i+1), 2)
 		relay.Kill()
 		crimes = append(crimes, c.sealed(l))
 		relay = l.Start()
 	}
 	for i := range postgresRounds {
-		c := witness(t, l, fmt.Sprintf("postgres %d", i+1))
+		c := witness(t, l, fmt.Sprintf("postgres %d", i+1), 2)
 		restart(t, pg)
 		crimes = append(crimes, c.sealed(l))
 	}
 	for i := range brokerRounds {
-		c := witness(t, l, fmt.Sprintf("broker %d", i+1))
+		c := witness(t, l, fmt.Sprintf("broker %d", i+1), 1)
 		restart(t, kafka)
 		crimes = append(crimes, c.sealed(l))
 	}

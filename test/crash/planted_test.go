@@ -19,23 +19,59 @@ func TestWitnessCounts(t *testing.T) {
 		return oracle.Record{ID: "t:e:" + id, Partition: partition, Offset: offset, Position: oracle.Position{Lineage: 1, Commit: commit}}
 	}
 	records := []oracle.Record{
-		record("1", 0, 0, 100), record("3", 0, 1, 300), record("3", 0, 2, 300), record("5", 0, 3, 500),
+		record("1", 0, 0, 100), record("3", 0, 1, 300), record("3", 0, 2, 300), record("0", 0, 3, 500),
 		record("2", 1, 0, 200), record("2", 1, 1, 200), record("4", 1, 2, 400),
 	}
 	crimes := []crime{
 		// 1 is stored, 2 and 3 are committed and not stored, 4 isn't there yet. Then 3 is published again.
-		{stored: 150, newest: 3, ends: map[int32]int64{0: 2, 1: 2}},
-		// 4 is under way; 5 comes later, although it commits within what counts.
-		{stored: 350, newest: 4, ends: map[int32]int64{0: 3, 1: 2}},
+		{stored: 150, durable: 301, ends: map[int32]int64{0: 2, 1: 2}},
+		// 4 is committed too; 0 isn't yet, although its id is the smallest.
+		{stored: 350, durable: 401, ends: map[int32]int64{0: 3, 1: 2}},
 		// All is stored.
-		{stored: 600, newest: 5, ends: map[int32]int64{0: 4, 1: 3}},
+		{stored: 600, durable: 600, ends: map[int32]int64{0: 4, 1: 3}},
 	}
-	if got, want := unconfirmed(t, crimes, records), []int{2, 1, 0}; !slices.Equal(got, want) {
+	if got, want := unconfirmed(crimes, records), []int{2, 1, 0}; !slices.Equal(got, want) {
 		t.Errorf("unconfirmed %d, want %d", got, want)
 	}
 	// The repeat of 2 lies before all crimes, and is nobody's.
 	if got, want := repeats(crimes, records), []int{1, 0, 0}; !slices.Equal(got, want) {
 		t.Errorf("repeats %d, want %d", got, want)
+	}
+}
+
+func TestFaultsAreChosen(t *testing.T) {
+	for _, c := range []struct {
+		pattern string
+		want    int // 0: an error
+	}{
+		{"", len(faults())},
+		{"^relay: stop$", 1},
+		{"walsender|refused", 3},
+		{"nosuchfault", 0},
+		{"(", 0},
+	} {
+		got, err := chosen(c.pattern)
+		if len(got) != c.want || (err != nil) != (c.want == 0) {
+			t.Errorf("%q: %d faults, %v; want %d", c.pattern, len(got), err, c.want)
+		}
+	}
+	if _, err := chosen("nosuchfault"); err == nil || !strings.Contains(err.Error(), "relay: freeze until taken over") {
+		t.Errorf("%v, want the names of what there is", err)
+	}
+}
+
+func TestAFaultMustStrike(t *testing.T) {
+	w := &world{t: t, calm: true}
+	if err := w.hit(1, "a wire"); err != nil || w.misses != 0 {
+		t.Errorf("hit: %v, %d misses", err, w.misses)
+	}
+	if err := w.hit(0, "a wire"); err == nil {
+		t.Error("a cut of no connection passes when all was well")
+	}
+	// In the recovery from another fault there may be nothing to strike, and then it doesn't count.
+	w.calm = false
+	if err := w.hit(0, "a wire"); err != nil || w.misses != 1 {
+		t.Errorf("missed in a recovery: %v, %d misses, want none and 1", err, w.misses)
 	}
 }
 
@@ -50,7 +86,7 @@ func TestWatchSeesWhatMustNotBe(t *testing.T) {
 		{"went back", 90, 99, "went back from 0/64 to 0/63"},
 		{"confirmed too much", 101, 100, "more than it had stored"},
 	} {
-		w := newWatch(t)
+		w := newWatch(t, 1<<20)
 		if wrong := w.note(100, 200, 100, "7"); wrong != nil {
 			t.Fatal(wrong)
 		}
@@ -61,6 +97,22 @@ func TestWatchSeesWhatMustNotBe(t *testing.T) {
 		if v := w.view(); v.writes != 1 || v.looks != 2 {
 			t.Errorf("%s: %d writes in %d looks, want 1 in 2", c.name, v.writes, v.looks)
 		}
+	}
+}
+
+func TestWatchMustLook(t *testing.T) {
+	if wrong := (view{looks: 30, sights: 30}).seldom(time.Minute); wrong != nil {
+		t.Error(wrong)
+	}
+	if wrong := (view{looks: 29, sights: 30}).seldom(time.Minute); len(wrong) != 1 {
+		t.Errorf("29 looks at the positions in a minute: %v, want an error", wrong)
+	}
+	if wrong := (view{looks: 30}).seldom(time.Minute); len(wrong) != 1 && runtime.GOOS == "linux" {
+		t.Errorf("no look at the memory: %v, want an error", wrong)
+	}
+	// A leak of 100 MiB doesn't pass with any buffer, nor does one of 32 with the smallest.
+	if big, little := memoryMax(defaultBuffer), memoryMax(1<<20); big > 100<<20 || little > 60<<20 {
+		t.Errorf("a relay may have %d bytes, or %d", big, little)
 	}
 }
 
@@ -85,6 +137,16 @@ func TestBudgetBoundsTheRate(t *testing.T) {
 	}
 	if last < 4*time.Second || last > 5*time.Second {
 		t.Errorf("the last of 500 events is due in %s, want about 5s", last)
+	}
+}
+
+func TestASoakNeedsItsTime(t *testing.T) {
+	now := time.Now()
+	if err := enough(now, now.Add(10*time.Minute), 20*time.Second); err != nil {
+		t.Error(err)
+	}
+	if err := enough(now, now.Add(10*time.Minute), 8*time.Minute); err == nil {
+		t.Error("a soak that go test will cut off begins")
 	}
 }
 

@@ -5,8 +5,12 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"os/signal"
+	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -62,6 +66,7 @@ type step struct {
 	faults    []fault
 	held      time.Duration
 	calm      bool // it struck alone, and all was well before
+	missed    bool // a part of it found nothing to strike
 	recovered bool // all was well before the next one
 	first     time.Duration
 }
@@ -78,6 +83,14 @@ func TestSoak(t *testing.T) {
 		seed = uint64(time.Now().UnixNano())
 	}
 	t.Logf("seed %d; again: go test ./test/crash -run '^TestSoak$' -v -timeout 0 -args -soak %s -soak.rate %g -soak.seed %d", seed, *soakFor, *soakRate, seed)
+	if at, ok := t.Deadline(); ok {
+		if err := enough(time.Now(), at, *soakFor); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// Who interrupts a soak sees why it was slow, or hung: it fails in good order and keeps everything.
+	interrupted, done := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer done()
 	s := newSoak(t, seed)
 	stopProgress := s.progress()
 	for end := s.began.Add(*soakFor); time.Now().Before(end) && !t.Failed(); {
@@ -85,6 +98,10 @@ func TestSoak(t *testing.T) {
 			s.idle()
 		} else {
 			s.strike()
+		}
+		s.writeSteps(seed)
+		if interrupted.Err() != nil {
+			t.Fatal("interrupted")
 		}
 	}
 	s.recover()
@@ -94,12 +111,13 @@ func TestSoak(t *testing.T) {
 
 func newSoak(t *testing.T, seed uint64) *soak {
 	t.Helper()
-	s := &soak{rnd: newRand(seed, 0), watch: newWatch(t)}
+	s := &soak{rnd: newRand(seed, 0)}
 	keeper := newKeeper(t)
 	senderTimeout := []time.Duration{4 * time.Second, 10 * time.Second}[s.rnd.IntN(2)]
-	buffer := []string{"16MiB", "1MiB"}[s.rnd.IntN(2)] // the default, and one that is full all the time
-	t.Logf("wal_sender_timeout %s, kafka.buffer_bytes %s", senderTimeout, buffer)
-	s.world = newWorld(t, senderTimeout, keeper.dir, s.watch.born, "--kafka-buffer-bytes", buffer)
+	buffer := []int64{defaultBuffer, 1 << 20}[s.rnd.IntN(2)] // and one that is full all the time
+	t.Logf("wal_sender_timeout %s, kafka.buffer_bytes %d", senderTimeout, buffer)
+	s.watch = newWatch(t, buffer)
+	s.world = newWorld(t, senderTimeout, keeper.dir, s.watch.born, "--kafka-buffer-bytes", strconv.FormatInt(buffer, 10))
 	keeper.keep(s, seed)
 	s.Exec(keepSQL)
 	s.watch.start(s.Lab)
@@ -172,15 +190,17 @@ func (s *soak) strike() {
 	hold(min(before, 3*time.Second))
 	s.alive()
 	s.calm = s.well && len(struck) == 1
-	st := step{crime: scene(s.t, s.Lab, "kept", names(struck), "true"), faults: struck, held: held, calm: s.calm}
+	st := step{crime: scene(s.t, s.Lab, names(struck), "true"), faults: struck, held: held, calm: s.calm}
 	s.well = false
 	s.watch.memory()
+	misses := s.misses
 	for i, f := range struck {
 		if i > 0 {
 			hold(between)
 		}
 		f.begin(s.world)
 	}
+	st.missed = s.misses > misses
 	s.note(st)
 	hold(held)
 	if reversed && len(struck) == 2 {
@@ -242,6 +262,9 @@ func (s *soak) idle() {
 	}
 	if n := s.Records() - records; n != 0 {
 		s.t.Errorf("%d records were published in an idle phase", n)
+	}
+	if n := after.looks - before.looks; n < int(idleFor/time.Second) {
+		s.t.Errorf("%d looks at the position in an idle phase of %s: it proves nothing", n, idleFor)
 	}
 	s.truthful()
 	s.idles++

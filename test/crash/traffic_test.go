@@ -38,12 +38,16 @@ type traffic struct {
 	t         *testing.T
 	url       string
 	committed atomic.Int64 // events; not those whose commit wasn't answered
+	deeds     deeds
 	small     *budget
 	bulk      *budget
 	cancel    context.CancelFunc
 	wg        sync.WaitGroup
 	// turn is held for reading during each transaction, and for writing while there is a pause.
 	turn sync.RWMutex
+	// What the writers of large transactions and the cleaner have done, each for itself.
+	bulks int
+	chore chores
 }
 
 // begin starts the writers. rate is their events per second, on average, of all together.
@@ -93,7 +97,8 @@ type writer struct {
 // work does one transaction, or piece of work.
 type work func(context.Context, *pgx.Conn, writer) error
 
-// connected does work after work, on a new connection after each that was lost.
+// connected does work after work, on a new connection after each that was lost. An error that no lost
+// connection explains is kept.
 func (w *traffic) connected(ctx context.Context, me writer, do work) {
 	for ctx.Err() == nil {
 		c, err := pgx.Connect(ctx, w.url)
@@ -101,6 +106,9 @@ func (w *traffic) connected(ctx context.Context, me writer, do work) {
 			w.turn.RLock()
 			err = do(ctx, c, me)
 			w.turn.RUnlock()
+		}
+		if ctx.Err() == nil && !isLost(c, err) {
+			w.deeds.fail(me.name, err)
 		}
 		if c != nil {
 			_ = c.Close(context.WithoutCancel(ctx)) // it may be broken already
@@ -142,6 +150,7 @@ func (w *traffic) writeSmall(ctx context.Context, c *pgx.Conn, me writer) error 
 		if err := undone(ctx, tx, entities, payloads); err != nil {
 			return err
 		}
+		w.deeds.count(aSavepoint)
 	}
 	if linger {
 		wait(ctx, time.Duration(me.rnd.Int64N(int64(time.Second))))
@@ -149,7 +158,7 @@ func (w *traffic) writeSmall(ctx context.Context, c *pgx.Conn, me writer) error 
 	if _, err := tx.Exec(ctx, insertSQL, entities[half:], payloads[half:]); err != nil {
 		return err
 	}
-	return w.end(ctx, tx, n, rollback)
+	return w.end(ctx, tx, n, rollback, anInsert)
 }
 
 // undone inserts events behind a savepoint that is rolled back: they were never there.
@@ -164,14 +173,16 @@ func undone(ctx context.Context, tx pgx.Tx, entities, payloads []string) error {
 	return inner.Rollback(ctx)
 }
 
-func (w *traffic) end(ctx context.Context, tx pgx.Tx, n int, rollback bool) error {
+// end ends a transaction of n events, and counts what it did.
+func (w *traffic) end(ctx context.Context, tx pgx.Tx, n int, rollback bool, what deed) error {
 	if rollback {
-		return tx.Rollback(ctx)
+		return w.deeds.done(aRollback, tx.Rollback(ctx))
 	}
 	if err := tx.Commit(ctx); err != nil {
 		return err
 	}
 	w.committed.Add(int64(n))
+	w.deeds.count(what)
 	return nil
 }
 
@@ -211,10 +222,18 @@ func (me writer) payload(i, size int) string {
 // The sizes of large transactions.
 const bulkMin, bulkMax = 1000, 50_000
 
-// writeBulk is one large transaction, by INSERT or by COPY, whose rows share one LSN.
+// writeBulk is one large transaction, by INSERT or by COPY, whose rows share one LSN. The first of each
+// is the smallest and is committed, so that a short run has both.
 func (w *traffic) writeBulk(ctx context.Context, c *pgx.Conn, me writer) error {
 	n := int(bulkMin * math.Pow(bulkMax/bulkMin, me.rnd.Float64())) // small ones as often as large ones
 	copied, rollback, size := me.rnd.IntN(2) == 0, me.rnd.IntN(8) == 0, me.rnd.IntN(100)
+	if w.bulks < 2 {
+		n, copied, rollback = bulkMin, w.bulks == 0, false
+	}
+	what := aLargeInsert
+	if copied {
+		what = aCopy
+	}
 	tx, err := c.Begin(ctx)
 	if err != nil {
 		return err
@@ -232,9 +251,10 @@ func (w *traffic) writeBulk(ctx context.Context, c *pgx.Conn, me writer) error {
 	if err != nil {
 		return err
 	}
-	if err := w.end(ctx, tx, n, rollback); err != nil {
+	if err := w.end(ctx, tx, n, rollback, what); err != nil {
 		return err
 	}
+	w.bulks++
 	// Not within a turn: it may take minutes.
 	w.turn.RUnlock()
 	wait(ctx, w.bulk.take(n))
@@ -244,40 +264,33 @@ func (w *traffic) writeBulk(ctx context.Context, c *pgx.Conn, me writer) error {
 
 // keepBusy works on a table that is no outbox.
 func (w *traffic) keepBusy(ctx context.Context, c *pgx.Conn, me writer) error {
-	sql := "insert into busy (pad) select repeat('x', 500) from generate_series(1, 200)"
+	sql, what := "insert into busy (pad) select repeat('x', 500) from generate_series(1, 200)", anOtherInsert
 	switch me.rnd.IntN(12) {
 	case 0:
-		sql = "truncate busy"
+		sql, what = "truncate busy", anOtherTruncate
 	case 1, 2, 3:
-		sql = "update busy set n = n + 1 where id % 3 = 0"
+		sql, what = "update busy set n = n + 1 where id % 3 = 0", anOtherUpdate
 	case 4:
-		sql = "delete from busy where id % 2 = 0"
+		sql, what = "delete from busy where id % 2 = 0", anOtherDelete
 	}
 	wait(ctx, time.Duration(me.rnd.Int64N(int64(time.Second))))
 	_, err := c.Exec(ctx, sql)
-	return err
+	return w.deeds.done(what, err)
 }
 
 // cleanUp does to published rows, and to others, what applications do to their outbox, and now and then
 // changes the table, so that the relay is told of its columns anew.
 func (w *traffic) cleanUp(ctx context.Context, c *pgx.Conn, me writer) error {
-	sql := "delete from outbox_events where id % 2 = 0"
-	switch me.rnd.IntN(8) {
-	case 0:
-		sql = "truncate outbox_events"
-	case 1:
-		sql = "alter table outbox_events add column if not exists note text default 'none'"
-	case 2:
-		sql = "alter table outbox_events drop column if exists note"
-	case 3, 4:
-		sql = "update outbox_events set status = 'published', published_at = now() where id % 5 = 0"
-	}
 	pause := time.Second + time.Duration(me.rnd.Int64N(int64(5*time.Second)))
 	w.turn.RUnlock()
 	wait(ctx, pause)
 	w.turn.RLock()
-	_, err := c.Exec(ctx, sql)
-	return err
+	what := w.chore.next(me.rnd)
+	_, err := c.Exec(ctx, choreSQL[what])
+	if err == nil {
+		w.chore.done()
+	}
+	return w.deeds.done(what, err)
 }
 
 // budget spreads events over time, so that the total is bounded by the rate.

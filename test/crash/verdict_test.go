@@ -2,11 +2,7 @@ package crash
 
 import (
 	"fmt"
-	"io"
-	"os"
-	"path/filepath"
 	"strings"
-	"testing"
 	"text/tabwriter"
 	"time"
 
@@ -25,22 +21,23 @@ func (s *soak) finish(seed uint64) {
 	s.calm = true
 	s.stop(s.relay)
 	s.leftovers(records)
-	s.watch.stop()
+	s.watch.judge()
 
 	report, got := s.Judge("kept")
 	if !report.Clean() {
 		t.Errorf("not clean with seed %d", seed)
 	}
-	v := s.watch.view()
-	if v.peak > memoryMax {
-		t.Errorf("a relay had %d bytes in memory, more than %d", v.peak, memoryMax)
+	wrong, done := s.traffic.deeds.judge(*soakFor)
+	for _, err := range wrong {
+		t.Error(err)
 	}
+	v := s.watch.view()
 	table, missed := s.table(got)
 	if *soakFor >= allKindsFrom && len(missed) > 0 {
 		t.Errorf("never struck within %s: %s", *soakFor, strings.Join(missed, ", "))
 	}
-	text := fmt.Sprintf("seed %d, %s, Postgres %s, Kafka %s\n\n%s\n%d steps, %d idle phases, %d relays, of which none had more than %.1f MiB in memory; %d looks at the positions\n\n%s",
-		seed, time.Since(s.began).Round(time.Second), s.postgres.Version(), s.broker.Version(), table, len(s.steps), s.idles, v.started, float64(v.peak)/(1<<20), v.looks, report)
+	text := fmt.Sprintf("seed %d, %s, Postgres %s, Kafka %s\n\n%s\n%d steps, %d idle phases, %d relays, of which none had more than %.1f MiB in memory; %d looks at the positions\ndone: %s\n\n%s",
+		seed, time.Since(s.began).Round(time.Second), s.postgres.Version(), s.broker.Version(), table, len(s.steps), s.idles, v.started, float64(v.peak)/(1<<20), v.looks, done, report)
 	t.Logf("\n%s", text)
 	if t.Failed() {
 		s.write("report.txt", text)
@@ -63,6 +60,15 @@ func (s *soak) leftovers(records int64) {
 	if n := s.Records(); n != records {
 		s.t.Errorf("%d records came when all was published", n-records)
 	}
+}
+
+// begins is how many new readings of the log a step may begin. With two faults, or in the recovery from
+// another, what mostly ends none may, and a new reading may be ended again.
+func (st *step) begins() int {
+	if !st.calm {
+		return 2 * len(st.faults)
+	}
+	return readingsOf(st.faults[0]) - 1
 }
 
 // tally is what became of a kind of fault.
@@ -97,7 +103,11 @@ func (s *soak) table(got []oracle.Record) (text string, missed []string) {
 	for i := range s.steps {
 		crimes[i] = s.steps[i].crime
 	}
-	open, again := unconfirmed(s.t, crimes, got), repeats(crimes, got)
+	open, again, read := unconfirmed(crimes, got), repeats(crimes, got), readings(crimes, got)
+	if read[0] > 1 {
+		s.t.Error("before any fault the records of a key aren't in order")
+	}
+	before := 0 // readings of steps that all hadn't recovered from
 	kinds := map[string]*tally{}
 	struck := map[string]bool{}
 	rows := append(faults(), fault{name: twoAtOnce}, fault{name: inRecovery})
@@ -107,7 +117,13 @@ func (s *soak) table(got []oracle.Record) (text string, missed []string) {
 	for i := range s.steps {
 		st := &s.steps[i]
 		for _, f := range st.faults {
-			struck[f.name] = struck[f.name] || open[i] > 0
+			struck[f.name] = struck[f.name] || open[i] > 0 && !st.missed
+		}
+		if most := 1 + before + st.begins(); read[i+1] > most {
+			s.t.Errorf("step %d, %s: the records of a key came in %d rising series, want %d at most: repeats are out of order among themselves", i+1, st.what, read[i+1], most)
+		}
+		if before += st.begins(); st.recovered {
+			before = 0
 		}
 		f := st.faults[0]
 		switch {
@@ -138,82 +154,4 @@ func (s *soak) table(got []oracle.Record) (text string, missed []string) {
 	}
 	_ = w.Flush() // a strings.Builder takes everything
 	return b.String(), missed
-}
-
-// keeper is the folder for what is needed to understand a failure.
-type keeper struct {
-	t   *testing.T
-	dir string
-}
-
-func newKeeper(t *testing.T) keeper {
-	t.Helper()
-	dir, err := os.MkdirTemp("", "cdc-relay-soak-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	// Registered first, so it runs when all else has ended.
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("the logs of relays and servers and the oracle's report are kept in %s", dir)
-		} else if err := os.RemoveAll(dir); err != nil {
-			t.Error(err)
-		}
-	})
-	return keeper{t, dir}
-}
-
-// serverTail is how much of a server's log is kept.
-const serverTail = 1 << 20
-
-// keep copies the servers' logs when the test has failed, before the servers are removed.
-func (k keeper) keep(s *soak, seed uint64) {
-	k.t.Cleanup(func() {
-		if !k.t.Failed() {
-			return
-		}
-		var lines strings.Builder
-		fmt.Fprintf(&lines, "seed %d, -soak %s, -soak.rate %g\n", seed, *soakFor, *soakRate)
-		for i := range s.steps {
-			st := &s.steps[i]
-			fmt.Fprintf(&lines, "%4d  %-60s  held %-8s  calm %-5v  recovered %-5v  first %s\n",
-				i+1, st.what, st.held.Round(time.Millisecond), st.calm, st.recovered, st.first.Round(time.Millisecond))
-		}
-		s.write("steps.txt", lines.String())
-		for name, path := range map[string]string{
-			"postgres.log": filepath.Join(s.postgres.Dir(), "postgres.log"),
-			"kafka.log":    filepath.Join(s.broker.Dir(), "kafka.log"),
-		} {
-			text, err := tail(path, serverTail)
-			if err != nil {
-				k.t.Errorf("keep the server's log: %v", err)
-				continue
-			}
-			s.write(name, text)
-		}
-	})
-}
-
-// write keeps a text in the folder of the logs.
-func (s *soak) write(name, text string) {
-	if err := os.WriteFile(filepath.Join(s.Logs, name), []byte(text), 0o644); err != nil {
-		s.t.Errorf("keep %s: %v", name, err)
-	}
-}
-
-func tail(path string, most int64) (string, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	end, err := f.Seek(0, io.SeekEnd)
-	if err == nil {
-		_, err = f.Seek(max(0, end-most), io.SeekStart)
-	}
-	if err != nil {
-		return "", err
-	}
-	b, err := io.ReadAll(f)
-	return string(b), err
 }

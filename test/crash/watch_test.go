@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -17,16 +18,24 @@ import (
 	"github.com/cdc-relay/cdc-relay/wal"
 )
 
-// memoryMax is what no relay may ever have had in memory: twice the default buffer, the rows, and the
-// fixed part, with room to spare.
-const memoryMax = 128 << 20
+// memoryMax is what no relay with that buffer may ever have had in memory: twice the buffer, for the
+// events and their encoded form, and a part that doesn't depend on it. That part is 27 to 30 MiB in the
+// soaks that we have measured (59 MiB with a buffer of 16 MiB, 32 with one of 1); the rest is room for
+// a garbage collector that comes late on a busy machine.
+func memoryMax(buffer int64) int64 { return 2*buffer + 48<<20 }
+
+// looksDue is the number of looks that a watch of that length has at least: one every two seconds, of
+// ten that it tries. The server, and the relay, may be away for a good part of the time.
+func looksDue(length time.Duration) int { return int(length / (2 * time.Second)) }
 
 // watch looks at the relay's positions and memory all the time, through faults and all, and fails the
 // test as soon as something is as it must never be.
 type watch struct {
 	t      *testing.T
+	most   int64 // memory that a relay may have
 	cancel context.CancelFunc
 	done   chan struct{}
+	began  time.Time
 
 	mu      sync.Mutex
 	lives   []*lab.Process // that may be alive
@@ -37,10 +46,14 @@ type watch struct {
 	current wal.LSN
 	row     string // the row's xmin: each write makes a new one
 	writes  int
-	looks   int
+	looks   int // at the positions
+	sights  int // of a relay's memory
 }
 
-func newWatch(t *testing.T) *watch { return &watch{t: t, done: make(chan struct{})} }
+// newWatch makes a watch over relays with a buffer of that size.
+func newWatch(t *testing.T, buffer int64) *watch {
+	return &watch{t: t, most: memoryMax(buffer), done: make(chan struct{})}
+}
 
 // born adds a relay.
 func (w *watch) born(p *lab.Process) {
@@ -53,7 +66,7 @@ func (w *watch) born(p *lab.Process) {
 // start begins to look at the lab's slot.
 func (w *watch) start(l *lab.Lab) {
 	ctx, cancel := context.WithCancel(context.Background())
-	w.cancel = cancel
+	w.cancel, w.began = cancel, time.Now()
 	w.t.Cleanup(w.stop)
 	go func() {
 		defer close(w.done)
@@ -62,9 +75,14 @@ func (w *watch) start(l *lab.Lab) {
 		var c *pgx.Conn
 		for {
 			w.memory()
-			if err := w.positions(ctx, l, &c); err != nil && c != nil { // the server is away for the moment
-				_ = c.Close(context.WithoutCancel(ctx))
-				c = nil
+			if err := w.positions(ctx, l, &c); err != nil {
+				if ctx.Err() == nil && !isLost(c, err) { // not that the server is away for the moment
+					w.t.Errorf("look at the positions: %v", err)
+				}
+				if c != nil {
+					_ = c.Close(context.WithoutCancel(ctx))
+					c = nil
+				}
 			}
 			select {
 			case <-ctx.Done():
@@ -81,6 +99,15 @@ func (w *watch) start(l *lab.Lab) {
 func (w *watch) stop() {
 	w.cancel()
 	<-w.done
+}
+
+// judge stops the watch, and fails if it has looked too seldom to have seen anything.
+func (w *watch) judge() {
+	w.t.Helper()
+	w.stop()
+	for _, err := range w.view().seldom(time.Since(w.began)) {
+		w.t.Error(err)
+	}
 }
 
 // positions looks once. The slot is read before the row, in a statement of its own: what the slot has
@@ -150,9 +177,10 @@ func (w *watch) memory() {
 		if err != nil {
 			continue // it has just ended, or the system has no /proc
 		}
-		if most > memoryMax && w.peak <= memoryMax {
-			w.t.Errorf("relay %d had %d MiB in memory, more than %d", p.PID(), most>>20, memoryMax>>20)
+		if most > w.most && w.peak <= w.most {
+			w.t.Errorf("relay %d had %d MiB in memory, more than %d", p.PID(), most>>20, w.most>>20)
 		}
+		w.sights++
 		w.rss, w.peak = now, max(w.peak, most)
 	}
 	w.lives = living
@@ -189,6 +217,7 @@ func memoryOf(pid int) (now, most int64, err error) {
 type view struct {
 	stored, current wal.LSN
 	writes, looks   int
+	sights          int
 	rss, peak       int64
 	started         int
 }
@@ -196,5 +225,17 @@ type view struct {
 func (w *watch) view() view {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return view{w.stored, w.current, w.writes, w.looks, w.rss, w.peak, w.started}
+	return view{w.stored, w.current, w.writes, w.looks, w.sights, w.rss, w.peak, w.started}
+}
+
+// seldom says of what a watch of that length has seen too little.
+func (v view) seldom(length time.Duration) (wrong []error) {
+	due := looksDue(length)
+	if v.looks < due {
+		wrong = append(wrong, fmt.Errorf("%d looks at the positions in %s, want %d: the watch proves nothing", v.looks, length, due))
+	}
+	if runtime.GOOS == "linux" && v.sights < due { // elsewhere there is no /proc
+		wrong = append(wrong, fmt.Errorf("%d looks at the memory of a relay in %s, want %d: the watch proves nothing", v.sights, length, due))
+	}
+	return wrong
 }

@@ -3,7 +3,6 @@ package crash
 import (
 	"context"
 	"sort"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -14,39 +13,44 @@ import (
 
 // crime is a fault that struck, and what was unconfirmed at that moment.
 type crime struct {
-	what   string
-	stored wal.LSN
-	newest int64           // greatest id that was committed
-	ends   map[int32]int64 // of the topic's partitions
+	what    string
+	stored  wal.LSN
+	durable wal.LSN         // the end of the log that Postgres had on disk: what commits before it was committed
+	ends    map[int32]int64 // of the topic's partitions
+	most    int             // readings of the log that may publish between it and the next crime
 }
 
 // witness waits until the relay has published and stored more, so that the fault falls into traffic,
-// and notes how things are right before it.
-func witness(t *testing.T, l *lab.Lab, what string) crime {
+// and notes how things are right before it. most is the number of readings of the log that may publish
+// between it and the next.
+func witness(t *testing.T, l *lab.Lab, what string, most int) crime {
 	t.Helper()
 	l.WaitStored(l.Stored() + 1)
 	l.WaitRecords(lab.Count(l.WaitEnds()) + 200)
-	return scene(t, l, "outbox_events", what, "true")
+	c := scene(t, l, what, "true")
+	c.most = most
+	return c
 }
 
 // lately: the position was stored a moment ago, so that events have come since, and not so long ago
 // that it is stored again before the fault strikes. It is stored once a second.
 const lately = "clock_timestamp() - updated_at between interval '150 ms' and interval '600 ms'"
 
-// scene notes how things are when a condition on the row of the position is true: the newest event of
-// a table that holds all of them, and what is stored, both at one moment.
-func scene(t *testing.T, l *lab.Lab, table, what, when string) crime {
+// scene notes how things are when a condition on the row of the position is true: how far the log is
+// durable, and what is stored, both at one moment. It isn't the newest id: ids aren't in the order of
+// commits, so that an event with a smaller one may have been committed only after the fault.
+func scene(t *testing.T, l *lab.Lab, what, when string) crime {
 	t.Helper()
 	c := crime{what: what, ends: l.WaitEnds()}
-	sql := "select coalesce((select max(id) from " + table + "), 0) || ' ' || stored from cdc_relay.checkpoint where " + when
+	sql := "select pg_current_wal_flush_lsn() || ' ' || stored from cdc_relay.checkpoint where " + when
 	lab.Until(t, "a moment at which "+when, func(context.Context) (bool, error) {
 		seen := l.One(sql)
-		id, stored, found := strings.Cut(seen, " ")
+		durable, stored, found := strings.Cut(seen, " ")
 		if !found {
 			return false, nil
 		}
 		var err error
-		if c.newest, err = strconv.ParseInt(id, 10, 64); err == nil {
+		if c.durable, err = wal.ParseLSN(durable); err == nil {
 			c.stored, err = wal.ParseLSN(stored)
 		}
 		return err == nil, err
@@ -63,17 +67,13 @@ func (c crime) sealed(l *lab.Lab) crime {
 
 // unconfirmed counts for each crime the events that were committed before it and lie past what was
 // stored: a record's position tells its commit. Crimes are in the order of time, so that neither
-// their stored positions nor their newest events step back.
-func unconfirmed(t *testing.T, crimes []crime, records []oracle.Record) []int {
-	t.Helper()
+// what they had stored nor what was durable steps back.
+func unconfirmed(crimes []crime, records []oracle.Record) []int {
 	steps := make([]int, len(crimes)+1)
 	for r := range firsts(records) {
-		id, err := strconv.ParseInt(r.ID[strings.LastIndexByte(r.ID, ':')+1:], 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
-		from := sort.Search(len(crimes), func(i int) bool { return crimes[i].newest >= id })
-		to := sort.Search(len(crimes), func(i int) bool { return crimes[i].stored > wal.LSN(r.Position.Commit) })
+		commit := wal.LSN(r.Position.Commit)
+		from := sort.Search(len(crimes), func(i int) bool { return crimes[i].durable > commit })
+		to := sort.Search(len(crimes), func(i int) bool { return crimes[i].stored > commit })
 		if from < to {
 			steps[from]++
 			steps[to]--
@@ -122,13 +122,20 @@ func repeats(crimes []crime, records []oracle.Record) []int {
 	return counts
 }
 
-// judge fails for each crime that struck when everything was confirmed.
+// judge fails for each crime that struck when everything was confirmed, and where records are out of
+// order among themselves, repeats too.
 func judge(t *testing.T, crimes []crime, records []oracle.Record) {
 	t.Helper()
-	again := repeats(crimes, records)
-	for i, n := range unconfirmed(t, crimes, records) {
+	again, read := repeats(crimes, records), readings(crimes, records)
+	if read[0] > 1 {
+		t.Errorf("before any fault the records of a key aren't in order")
+	}
+	for i, n := range unconfirmed(crimes, records) {
 		c := crimes[i]
-		t.Logf("%-42s %6d events unconfirmed past %-12s %6d repeats", c.what, n, c.stored, again[i])
+		t.Logf("%-42s %6d events unconfirmed past %-12s %6d repeats of %d readings", c.what, n, c.stored, again[i], read[i+1])
+		if read[i+1] > c.most {
+			t.Errorf("%s: the records of a key came in %d rising series, want %d: repeats are out of order among themselves", c.what, read[i+1], c.most)
+		}
 		if n == 0 {
 			t.Errorf("%s: nothing was unconfirmed, so the round proves nothing", c.what)
 		}

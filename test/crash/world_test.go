@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strconv"
 	"testing"
 	"time"
 
@@ -35,6 +36,8 @@ type world struct {
 	born func(*lab.Process)
 	// calm says that everything was well before the fault and that nothing else strikes meanwhile.
 	calm bool
+	// misses counts the blows that found nothing to strike.
+	misses int
 }
 
 // newWorld starts the servers, the proxies and a relay. A walsender that hears nothing ends after
@@ -143,8 +146,35 @@ func (w *world) startBroker() {
 // terminate ends the relay's connections of a kind from within Postgres.
 func (w *world) terminate(backend string) {
 	w.t.Helper()
-	w.Exec(`select pg_terminate_backend(pid) from pg_stat_activity
-		where datname = current_database() and application_name = 'cdc-relay' and backend_type = $1`, backend)
+	ended, err := strconv.Atoi(w.One(`select count(*) filter (where pg_terminate_backend(pid)) from pg_stat_activity
+		where datname = current_database() and application_name = 'cdc-relay' and backend_type = $1`, backend))
+	w.must(err)
+	w.must(w.hit(ended, "pg_terminate_backend of a "+backend))
+}
+
+// cut resets the connections through a proxy.
+func (w *world) cut(p *proxy.Proxy) {
+	w.t.Helper()
+	w.must(w.hit(p.Cut(), "the cut of a wire"))
+}
+
+// freeze holds what goes through a proxy.
+func (w *world) freeze(p *proxy.Proxy, directions ...proxy.Direction) {
+	w.t.Helper()
+	w.must(w.hit(p.Freeze(directions...), "the freeze of a wire"))
+}
+
+// hit says how many connections a blow has struck. When all was well there must be one; in the recovery
+// from another fault there may be none, and then the blow doesn't count.
+func (w *world) hit(n int, what string) error {
+	if n > 0 {
+		return nil
+	}
+	if w.calm {
+		return fmt.Errorf("%s struck no connection, so the fault proves nothing", what)
+	}
+	w.misses++
+	return nil
 }
 
 // lockRow keeps the relay from writing its position until the connection is closed.

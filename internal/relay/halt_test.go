@@ -1,10 +1,13 @@
 package relay
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/rs/zerolog"
 
 	"github.com/cdc-relay/cdc-relay/decode"
 	"github.com/cdc-relay/cdc-relay/wal"
@@ -202,6 +205,52 @@ func TestTopicThatDoesNotFitLaterHalts(t *testing.T) {
 		synctest.Wait()
 		if n := b.published(); n != 1 {
 			t.Errorf("published %d events after the topic was there again, want 1", n)
+		}
+		if err := b.end(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestGateWaitsForTheLastRefusedRecord: several partitions may each have a record refused. That one of them
+// has been published opens nothing while another one hasn't.
+func TestGateWaitsForTheLastRefusedRecord(t *testing.T) {
+	g := newGate(false, zerolog.Nop(), nil)
+	first, second := wal.Position{Lineage: 1, Commit: 20}, wal.Position{Lineage: 1, Commit: 20, Seq: 1}
+	g.shut(first, errors.New("too large"))
+	g.shut(second, errors.New("too large"))
+	ended, end := context.WithCancel(t.Context())
+	end()
+	for _, p := range []wal.Position{second, first} {
+		if !g.isShut.Load() || g.wait(ended, nil) == nil || g.cause() == nil {
+			t.Fatalf("the gate is open, and the record at %s hasn't been published", p)
+		}
+		g.open(p)
+	}
+	if err := g.wait(ended, nil); err != nil || g.isShut.Load() || g.cause() != nil {
+		t.Errorf("the gate stays shut, and both records have been published: %v", err)
+	}
+}
+
+// TestRefusedRecordHoldsItsOwnTransaction: what is refused holds also the events behind it in its own
+// transaction, which may be a large one.
+func TestRefusedRecordHoldsItsOwnTransaction(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		refused := wal.Position{Lineage: 1, Commit: 20}
+		b := rig(t, nil, &source{pace: time.Second, frames: script(
+			begin(20), outbox, insert(1, order("1", "a")), insert(1, order("2", "b")), insert(1, order("3", "c")), commit(20, 28))})
+		b.Relay.cfg.Sink = holding(b, func() { b.recorder.Refuse(refused, errors.New("too large")) })
+		b.run(t)
+		time.Sleep(haltRetry)
+		synctest.Wait()
+		if n := b.recorder.Counts().Taken; n != 1 {
+			t.Errorf("%d records went to the sink, want none past the one that Kafka refuses", n)
+		}
+		b.recorder.Refuse(refused, nil)
+		time.Sleep(2 * haltRetry)
+		synctest.Wait()
+		if n := b.published(); n != 3 || b.store.at() != 28 {
+			t.Errorf("published %d and stored %s after the cause was mended, want 3 and 0/1C", n, b.store.at())
 		}
 		if err := b.end(); err != nil {
 			t.Error(err)

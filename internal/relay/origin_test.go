@@ -134,7 +134,10 @@ func (p *primary) Failover(_ context.Context, from *checkpoint.Row, srv checkpoi
 	return p.do("failover", func() error { p.row = liveRow(stored, srv.Timeline, from.Publication); return nil })
 }
 
-func (p *primary) Lineages(context.Context, checkpoint.Server) (wal.Lineages, error) {
+func (p *primary) Lineages(_ context.Context, srv checkpoint.Server) (wal.Lineages, error) {
+	if srv.Timeline == 2 {
+		return wal.Lineages{{No: 1}, {No: 2, From: 600}}, nil
+	}
 	return wal.Lineages{{No: 1}}, nil
 }
 
@@ -284,5 +287,24 @@ func TestStartSaysWhatItPresumes(t *testing.T) {
 	origin, log, err := p.start(t)
 	if err != nil || origin.Start != 300 || !strings.Contains(log, `"from":"0/C8","to":"0/12C"`) {
 		t.Errorf("a slot ahead of its row after a failover: starts at %s, %v, and says %s", origin.Start, err, log)
+	}
+}
+
+// TestLineagesAreReadForEachSession: a relay that is up while a standby is promoted places what the new
+// server commits in the new lineage, as one that is started afterwards would.
+func TestLineagesAreReadForEachSession(t *testing.T) {
+	p := newPrimary()
+	p.slot, p.row = slotInfo(500), liveRow(500, 1, "p")
+	o := &Opener{Rows: p, Slot: "s", Publication: "p", Outbox: &Outbox{}, Log: zerolog.Nop()}
+	if origin, err := o.decide(t.Context(), p); err != nil || origin.Lineages.At(700) != 1 {
+		t.Fatalf("before the promotion: lineages %v, error %v", origin.Lineages, err)
+	}
+	p.sys.Timeline = 2
+	origin, err := o.decide(t.Context(), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if before, after := origin.Lineages.At(599), origin.Lineages.At(700); before != 1 || after != 2 {
+		t.Errorf("after the promotion at 0/258, commits before it are of lineage %d and behind it of %d, want 1 and 2", before, after)
 	}
 }

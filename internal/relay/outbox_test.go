@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/rs/zerolog"
 
+	"github.com/cdc-relay/cdc-relay/decode"
 	"github.com/cdc-relay/cdc-relay/decode/shape"
 	"github.com/cdc-relay/cdc-relay/internal/catalog"
 	"github.com/cdc-relay/cdc-relay/internal/devenv/envtest"
@@ -87,6 +89,35 @@ func TestOutboxIsFound(t *testing.T) {
 			t.Errorf("publication %s, table %q: got %v, want a refusal with a remedy that says %q", c.publication, c.table, err, c.refused)
 		case !strings.Contains(log.String(), c.warns):
 			t.Errorf("publication %s: the log says %q, want %q", c.publication, log.String(), c.warns)
+		}
+	}
+}
+
+// TestOutboxThatIsMadeAgain: the outbox may be dropped and made again, also under another name. A relay that
+// stays up looks with each session which table it is, so that its rows aren't taken for those of a stranger.
+func TestOutboxThatIsMadeAgain(t *testing.T) {
+	conn, err := pgx.Connect(t.Context(), envtest.Database(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(context.Background()) // the test is over
+	o := &Outbox{Catalog: catalog.New(lender{conn}, "cdc_relay"), Publication: "one", Log: zerolog.Nop(), Shape: shape.Config{Topic: "t"}}
+	for table, prepare := range []string{"create publication one", "drop table outbox0", "drop table outbox1"} {
+		name := fmt.Sprint("outbox", min(table, 1)) // a new name, and then the same one again
+		if _, err := conn.Exec(t.Context(), prepare+`;
+			create table `+name+` (id bigserial primary key, entity_id text, event_type text, payload jsonb, created_at timestamptz);
+			alter publication one add table `+name); err != nil {
+			t.Fatal(err)
+		}
+		var oid uint32
+		if err := conn.QueryRow(t.Context(), "select $1::text::regclass::oid", name).Scan(&oid); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := o.Check(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if class, err := o.Classify(t.Context(), oid, "public", name); err != nil || class != decode.Outbox {
+			t.Errorf("after %q the outbox %s is of class %d, error %v", prepare, name, class, err)
 		}
 	}
 }

@@ -98,12 +98,14 @@ func (d *deeds) judge(length time.Duration) (wrong []error, text string) {
 
 // isLost says that a connection, or the attempt at one, ended because its server did or was ending:
 // the server says so, or the connection is gone.
-func isLost(c *pgx.Conn, err error) bool {
+func isLost(c *pgx.Conn, err error) bool { return explains(c == nil || c.IsClosed(), err) }
+
+func explains(gone bool, err error) bool {
 	if said, ok := errors.AsType[*pgconn.PgError](err); ok {
 		// Shutdowns, crashes and starts (57P01 to 57P03), and what it has to say of connections (08).
 		return strings.HasPrefix(said.Code, "57P") || strings.HasPrefix(said.Code, "08")
 	}
-	return c == nil || c.IsClosed()
+	return gone
 }
 
 // chores are what is done to the outbox, in packs that have each kind, so that each comes soon.

@@ -55,6 +55,9 @@ func TestLostConnections(t *testing.T) {
 			t.Errorf("%s is a lost connection: %v, want %v", code, got, want)
 		}
 	}
+	if explains(false, errors.New("can't encode the argument")) {
+		t.Error("an error on a connection that works counts as a lost one")
+	}
 	if !isLost(nil, context.DeadlineExceeded) {
 		t.Error("no connection came to be, and it counts as one that works")
 	}

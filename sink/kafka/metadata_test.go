@@ -113,6 +113,7 @@ func TestAnotherTopicOfTheName(t *testing.T) {
 			b.answered(req, res, nil, unknown)
 		}
 		tp.learn(meta(1), nodes)
+		tp.learn(meta(0), nodes) // from a broker that is older than topic ids
 		if err := tp.dead(); err != nil {
 			t.Fatalf("the same topic: %v", err)
 		}

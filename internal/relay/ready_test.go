@@ -194,3 +194,24 @@ func TestFinal(t *testing.T) {
 		}
 	}
 }
+
+// TestOldestUnconfirmedIsSaid: how far the consumers are behind is the age of the oldest commit that is not
+// wholly acknowledged.
+func TestOldestUnconfirmedIsSaid(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := rig(t, nil, &source{frames: one(20)})
+		b.Relay.cfg.Sink = holding(b, func() { b.recorder.HoldAcks() })
+		b.run(t)
+		if got := b.Status().OldestUnconfirmed; !got.Equal(committed) {
+			t.Errorf("with an event in flight the oldest is of %s, want its commit: %s", got, committed)
+		}
+		b.recorder.Release()
+		synctest.Wait()
+		if got := b.Status().OldestUnconfirmed; !got.IsZero() {
+			t.Errorf("with nothing in flight the oldest is of %s", got)
+		}
+		if err := b.end(); err != nil {
+			t.Error(err)
+		}
+	})
+}

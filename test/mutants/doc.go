@@ -22,7 +22,7 @@
 //	repeats the last transaction.
 //
 //	promise: 4
-//	test: ./checkpoint TestTrackerModel
+//	test: ./internal/relay TestPublishesAndStoresTheEndOfTheCommit
 //	file: internal/relay/pump.go
 //	--- right
 //		p.tracker.Seal(c.End)

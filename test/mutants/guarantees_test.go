@@ -11,8 +11,8 @@ import (
 
 var (
 	quoted = regexp.MustCompile("`([^`]+)`")
-	// detail is the first cell of a row that takes a promise apart, such as 1.3.
-	detail = regexp.MustCompile(`^([0-9]+)\.[0-9]+$`)
+	// number is the first cell of a row that takes a promise apart, such as 1.3, or is a crash point, such as C2.
+	number = regexp.MustCompile(`^(?:([0-9]+)\.|C)[0-9]+$`)
 )
 
 // The page of guarantees names a test and a mutant with each promise and each crash point: they
@@ -27,12 +27,17 @@ func TestGuaranteesNameWhatIsThere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := page{t: t, root: root, mutants: map[string]*mutant{}, tests: map[string]map[string]bool{}, promises: map[int]int{}}
+	p := page{t: t, root: root, mutants: map[string]*mutant{}, tests: map[string]map[string]bool{}, promises: map[int]int{}, proven: map[string]int{}}
 	for _, m := range all {
 		p.mutants[m.name] = m
 	}
 	for i, line := range strings.Split(string(text), "\n") {
 		p.line(i+1, line)
+	}
+	for n, times := range p.proven {
+		if times != 0 {
+			t.Errorf("%s: row %s and its evidence don't match: one of them stands %d times too often", promisesFile, n, max(times, -times))
+		}
 	}
 	known, err := promises(root)
 	if err != nil {
@@ -43,45 +48,46 @@ func TestGuaranteesNameWhatIsThere(t *testing.T) {
 			t.Errorf("%s: no row takes promise %d apart", promisesFile, k.number)
 		}
 	}
-	if p.rows < 40 {
-		t.Errorf("%s: found %d rows with a test and a mutant: are the tables still read?", promisesFile, p.rows)
+	if len(p.proven) < 60 {
+		t.Errorf("%s: found %d rows: are the tables still read?", promisesFile, len(p.proven))
 	}
 }
 
-// page goes through the rows of tables whose last columns are test and mutant.
+// page goes through the numbered rows, and the table of evidence at its end.
 type page struct {
 	t        *testing.T
 	root     string
 	mutants  map[string]*mutant
 	tests    map[string]map[string]bool // of each package
 	promises map[int]int                // how many rows each has
-	inside   bool
-	rows     int
+	proven   map[string]int             // by a row's number: claims less evidence
+	evidence bool                       // the line is in the table of evidence
 }
 
 func (p *page) line(n int, line string) {
 	cells, ok := strings.CutPrefix(line, "| ")
 	if !ok {
-		p.inside = p.inside && strings.HasPrefix(line, "|")
+		p.evidence = p.evidence && strings.HasPrefix(line, "|")
 		return
 	}
 	row := strings.Split(strings.TrimSuffix(cells, " |"), " | ")
-	if len(row) < 3 {
+	if strings.HasSuffix(line, "| test | mutant |") {
+		p.evidence = true
 		return
 	}
-	test, mutant := row[len(row)-2], row[len(row)-1]
-	if test == "test" && mutant == "mutant" {
-		p.inside = true
+	if !number.MatchString(row[0]) {
 		return
 	}
-	if !p.inside {
+	if !p.evidence {
+		p.proven[row[0]]++
 		return
 	}
-	p.rows++
-	if strings.TrimSpace(row[0]) == "the consumer dies" { // nothing of ours
+	p.proven[row[0]]--
+	if len(row) != 3 {
+		p.t.Errorf("%s:%d: evidence has a number, tests and mutants", promisesFile, n)
 		return
 	}
-	p.row(n, strings.TrimSpace(row[0]), test, mutant)
+	p.row(n, row[0], row[1], row[2])
 }
 
 func (p *page) row(n int, first, test, mutant string) {
@@ -95,8 +101,8 @@ func (p *page) row(n int, first, test, mutant string) {
 		named["./"+pkg+" "+name] = true
 	}
 	promise, about, some := 0, false, false
-	if d := detail.FindStringSubmatch(first); d != nil {
-		promise, _ = strconv.Atoi(d[1])
+	if of := number.FindStringSubmatch(first); of[1] != "" {
+		promise, _ = strconv.Atoi(of[1]) // digits
 		p.promises[promise]++
 	}
 	for _, q := range quoted.FindAllStringSubmatch(mutant, -1) {

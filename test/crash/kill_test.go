@@ -12,14 +12,17 @@ import (
 )
 
 // rounds are how often each is killed.
-const (
-	relayRounds    = 20
-	postgresRounds = 5
-	brokerRounds   = 5
-)
+type rounds struct{ relay, postgres, broker int }
 
-// TestKill kills the relay 20 times, Postgres 5 times (as a crash) and the broker 5 times, with
-// writers at work. Nothing may be missing, moved, or out of order, and a repeat must be the same in
+func roundsOf() rounds {
+	if testing.Short() {
+		return rounds{3, 1, 1}
+	}
+	return rounds{20, 5, 5}
+}
+
+// TestKill kills the relay 20 times, Postgres 5 times (as a crash) and the broker 5 times (less with -short),
+// with writers at work. Nothing may be missing, moved, or out of order, and a repeat must be the same in
 // every byte. A round counts only if events were unconfirmed when it struck.
 func TestKill(t *testing.T) {
 	pg := envtest.OwnPostgres(t, devenv.PostgresOptions{})
@@ -29,18 +32,19 @@ func TestKill(t *testing.T) {
 	relay.WaitReady()
 	writers := l.Write(4, 5*time.Millisecond)
 	var crimes []crime
-	for i := range relayRounds {
+	n := roundsOf()
+	for i := range n.relay {
 		c := witness(t, l, fmt.Sprintf("relay %d", i+1), 2)
 		relay.Kill()
 		crimes = append(crimes, c.sealed(l))
 		relay = l.Start()
 	}
-	for i := range postgresRounds {
+	for i := range n.postgres {
 		c := witness(t, l, fmt.Sprintf("postgres %d", i+1), 2)
 		restart(t, pg)
 		crimes = append(crimes, c.sealed(l))
 	}
-	for i := range brokerRounds {
+	for i := range n.broker {
 		c := witness(t, l, fmt.Sprintf("broker %d", i+1), 1)
 		restart(t, kafka)
 		crimes = append(crimes, c.sealed(l))

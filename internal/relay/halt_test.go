@@ -10,6 +10,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/cdc-relay/cdc-relay/decode"
+	"github.com/cdc-relay/cdc-relay/shard"
 	"github.com/cdc-relay/cdc-relay/wal"
 )
 
@@ -247,6 +248,38 @@ func TestRefusedRecordHoldsItsOwnTransaction(t *testing.T) {
 			t.Errorf("%d records went to the sink, want none past the one that Kafka refuses", n)
 		}
 		b.recorder.Refuse(refused, nil)
+		time.Sleep(2 * haltRetry)
+		synctest.Wait()
+		if n := b.published(); n != 3 || b.store.at() != 28 {
+			t.Errorf("published %d and stored %s after the cause was mended, want 3 and 0/1C", n, b.store.at())
+		}
+		if err := b.end(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestWaitForRoomEndsAtAShutGate: an event that waited for room while another one was refused waits on,
+// also when there is room now.
+func TestWaitForRoomEndsAtAShutGate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		refused := wal.Position{Lineage: 1, Commit: 20}
+		b := rig(t, func(c *Config) { c.Limits.Events = 2 }, &source{frames: script(
+			begin(20), outbox, insert(1, order("1", "a")), insert(1, order("2", "d")), insert(1, order("3", "c")), commit(20, 28))})
+		b.Relay.cfg.Sink = holding(b, func() {
+			b.recorder.Hold()
+			b.recorder.Refuse(refused, errors.New("too large"))
+		})
+		b.run(t)
+		b.recorder.Pass("orders", shard.Partition(shard.SHA256, []byte("a"), 12), 1)
+		synctest.Wait()
+		b.recorder.Pass("orders", shard.Partition(shard.SHA256, []byte("d"), 12), 1)
+		synctest.Wait()
+		if c := b.recorder.Counts(); c.Rejects != 1 || c.Acked != 1 || c.Taken != 2 {
+			t.Errorf("%+v, want one record refused, one acknowledged, and none taken behind them", c)
+		}
+		b.recorder.Refuse(refused, nil)
+		b.recorder.Release()
 		time.Sleep(2 * haltRetry)
 		synctest.Wait()
 		if n := b.published(); n != 3 || b.store.at() != 28 {

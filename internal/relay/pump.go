@@ -272,13 +272,13 @@ func (p *pump) pin(ctx context.Context, r *sink.Record) error {
 
 // produce counts the record and hands it over, once there is room and nothing halts.
 func (p *pump) produce(ctx context.Context, r *sink.Record) error {
-	if p.gate.isShut.Load() {
-		if err := p.gate.wait(ctx, p.stop); err != nil {
-			return err
-		}
-	}
 	w := weight(r)
 	for {
+		if p.gate.isShut.Load() { // it may have been shut while this waited for room
+			if err := p.gate.wait(ctx, p.stop); err != nil {
+				return err
+			}
+		}
 		ticket, ok := p.tracker.Add(w)
 		if ok {
 			r.Ticket = ticket

@@ -27,7 +27,7 @@ func witness(t *testing.T, l *lab.Lab, what string, most int) crime {
 	t.Helper()
 	l.WaitStored(l.Stored() + 1)
 	l.WaitRecords(lab.Count(l.WaitEnds()) + 200)
-	c := scene(t, l, what, "true")
+	c := scene(t, l, what, lately)
 	c.most = most
 	return c
 }

@@ -57,9 +57,9 @@
 //	go test ./test/simulation -run 'TestSeeds$' -first 1 -seeds 500   # the same seeds each time
 //
 // A trace has a line for each operation: number, time, what, and between stars what went wrong. The same
-// seed gives the same trace, with one exception: on a busy machine Go may take the processor from a
+// seed gives the same trace, with one exception: Go may take the processor from a
 // goroutine in the middle of what it does, and then a Produce request may hold the batches of one partition
-// more or less. That struck two runs in a thousand on a machine that had ten times more to do than processors. The package runs on one processor for that reason
+// more or less. A few seeds in a hundred have such a second trace now and then. The package runs on one processor for that reason
 // (TestMain); TestSeeds starts a process for each of them. The sink's pauses are a nanosecond, since they are drawn at
 // random; how long something takes is decided by the scheduler instead.
 //

@@ -34,17 +34,19 @@ type life struct {
 	stuck   atomic.Bool
 
 	sessions int
-	read     wal.LSN        // the stored position, when the session's start was decided
-	known    wal.LSN        // the greatest stored position that it was told
-	troubled atomic.Bool    // Postgres gave it an error since its last START
-	disowned bool           // it was told that another relay owns the row
-	unsure   int            // events that a write covered whose answer was lost
-	handed   map[*event]int // to the sink, by the session that did it last
-	before   map[*event]int // those of them from before it was disowned
-	refused  *event         // that Kafka refuses, and nothing may pass
-	passed   int            // records that were taken since
-	events   int            // taken for Kafka and not acknowledged
-	bytes    int64          // of those
+	read     wal.LSN     // the stored position, when the session's start was decided
+	known    wal.LSN     // the greatest stored position that it was told
+	troubled atomic.Bool // Postgres gave it an error since its last START
+	// lookedFor: a table of the stream was gone when it was looked up last, so the relay halts, maybe behind the last event.
+	lookedFor atomic.Bool
+	disowned  bool           // it was told that another relay owns the row
+	unsure    int            // events that a write covered whose answer was lost
+	handed    map[*event]int // to the sink, by the session that did it last
+	before    map[*event]int // those of them from before it was disowned
+	refused   *event         // that Kafka refuses, and nothing may pass
+	passed    int            // records that were taken since
+	events    int            // taken for Kafka and not acknowledged
+	bytes     int64          // of those
 
 	mu     sync.Mutex
 	stayed []string // positions of records that the relay wanted to hand over as its session ended

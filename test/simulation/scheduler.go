@@ -66,7 +66,7 @@ func (w *world) settled() bool {
 			last = max(last, t.end)
 		}
 	}
-	return pg.row.Stored >= last && pg.source.next == len(pg.txns) && w.life.events == 0 && !pg.source.inside
+	return pg.row.Stored >= last && pg.source.next == len(pg.txns) && w.life.events == 0 && !pg.source.inside && !w.life.lookedFor.Load()
 }
 
 // stopCleanly stops the relay where nothing is wrong, and starts it again.

@@ -113,8 +113,10 @@ func (s store) Classify(ctx context.Context, id uint32, _, name string) (decode.
 		}
 		if fault == faultGone { // as far as the catalog knows now
 			s.l.troubled.Store(true)
+			s.l.lookedFor.Store(true)
 			return decode.Unknown, nil
 		}
+		s.l.lookedFor.Store(false)
 		if id == oidOutbox {
 			return decode.Outbox, nil
 		}

@@ -1,7 +1,9 @@
 package relay
 
 import (
+	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -75,4 +77,38 @@ func TestStopSaysWhatIsLeftOfASlotThatCameBack(t *testing.T) {
 			})
 		})
 	}
+}
+
+// takeless has a row that can be written, and that nobody gets an answer about when it is taken.
+type takeless struct {
+	*store
+	silent atomic.Bool
+}
+
+func (s *takeless) Take(ctx context.Context) (wal.LSN, error) {
+	if s.silent.Load() {
+		return 0, errors.New("connection reset")
+	}
+	return s.store.Take(ctx)
+}
+
+// Once START has succeeded the slot is this relay's again, whether or not it hears that it owns the row.
+func TestStopSaysWhatIsLeftWhereTheRowDoesNotAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := rig(t, nil, &source{frames: script(begin(20), outbox, insert(1, order("1", "a")), commit(20, 28))}, &source{})
+		row := &takeless{store: b.store}
+		b.Relay.cfg.Store = row
+		b.run(t)
+		b.store.lose(true)
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		row.silent.Store(true)
+		b.store.lose(false)
+		time.Sleep(4 * time.Second)
+		synctest.Wait()
+		var left *UnackedError
+		if err := b.end(); !errors.As(err, &left) || left.Events != 1 {
+			t.Errorf("stop: %v, want one event that will repeat", err)
+		}
+	})
 }

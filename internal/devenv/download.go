@@ -21,6 +21,7 @@ const sumLimit = 1 << 10
 // download fetches an address into a file and checks it against the SHA-256 that lies
 // beside it on the server. progress gets each percentage once.
 func download(ctx context.Context, address, file string, progress func(percent int)) error {
+	defer http.DefaultClient.CloseIdleConnections() // there is one download in a process's life
 	want, err := fetch(ctx, address+".sha256")
 	if err != nil {
 		return err

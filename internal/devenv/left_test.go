@@ -34,11 +34,11 @@ func TestLeftNamesAFolder(t *testing.T) {
 }
 
 func TestLeftNamesAChild(t *testing.T) {
-	p, err := StartProcess(exec.Command("sleep", "600"), filepath.Join(t.TempDir(), "log"), syscall.SIGKILL)
+	p, err := StartProcess(exec.Command("/bin/sleep", "600"), filepath.Join(t.TempDir(), "log"), syscall.SIGKILL)
 	if err != nil {
 		t.Fatal(err)
 	}
-	name := "process " + strconv.Itoa(p.PID()) + " (sleep 600)"
+	name := "process " + strconv.Itoa(p.PID()) + " (/bin/sleep 600)"
 	if !leftHas(name) {
 		t.Errorf("%s runs, and is not in %q", name, Left())
 	}
@@ -60,7 +60,7 @@ func TestLeftNamesAnOrphan(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command("sh", "-c", "sleep 600 & echo $!")
+	cmd := exec.Command("/bin/sh", "-c", "/bin/sleep 600 & echo $!")
 	cmd.Dir = f.Path()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	out, err := cmd.StdoutPipe()

@@ -42,7 +42,8 @@ func (g gocmd) command(ctx context.Context, args ...string) (*exec.Cmd, error) {
 	if bytes.Contains(flags, []byte("-overlay")) {
 		return nil, errors.New("GOFLAGS holds an -overlay already, and go takes only one: unset it")
 	}
-	cmd.Env = append(os.Environ(), "GOFLAGS="+strings.TrimSpace(string(flags)+" '-overlay="+g.overlay+"'"))
+	// A go command that is stopped leaves its build behind: where the overlay is, which goes away.
+	cmd.Env = append(os.Environ(), "GOTMPDIR="+filepath.Dir(g.overlay), "GOFLAGS="+strings.TrimSpace(string(flags)+" '-overlay="+g.overlay+"'"))
 	return cmd, nil
 }
 

@@ -65,6 +65,19 @@ func (b *bench) end() error {
 	return b.ended()
 }
 
+// endLeaving stops the relay and wants it to say that so many events will repeat; none is a clean stop.
+func (b *bench) endLeaving(t *testing.T, n int) {
+	t.Helper()
+	err := b.end()
+	var left *UnackedError
+	switch {
+	case n == 0 && err != nil:
+		t.Errorf("stop: %v, want a clean one", err)
+	case n > 0 && (!errors.As(err, &left) || left.Events != n):
+		t.Errorf("stop: %v, want %d events that will repeat", err, n)
+	}
+}
+
 // ended waits until the relay has ended and returns what Run did.
 func (b *bench) ended() error {
 	select {

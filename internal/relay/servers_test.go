@@ -178,14 +178,7 @@ func TestStopOfARelayThatWasTakenOver(t *testing.T) {
 				b.store.lose(c.taken)
 				time.Sleep(standbyEvery + time.Second)
 				synctest.Wait()
-				err := b.end()
-				var left *UnackedError
-				switch {
-				case c.left == 0 && err != nil:
-					t.Errorf("stop: %v", err)
-				case c.left > 0 && (!errors.As(err, &left) || left.Events != c.left):
-					t.Errorf("stop: %v, want %d events that will repeat", err, c.left)
-				}
+				b.endLeaving(t, c.left)
 			})
 		})
 	}

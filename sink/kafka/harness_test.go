@@ -3,6 +3,8 @@ package kafka
 import (
 	"context"
 	"fmt"
+	"os"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -10,7 +12,6 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
-	"go.uber.org/goleak"
 
 	"github.com/cdc-relay/cdc-relay/decode/shape"
 	"github.com/cdc-relay/cdc-relay/internal/devenv/envtest"
@@ -18,13 +19,17 @@ import (
 	"github.com/cdc-relay/cdc-relay/wal"
 )
 
-func TestMain(m *testing.M) {
-	envtest.Main(m, func() error {
-		return goleak.Find(
-			// sarama's metrics start one ticker per process and never stop it.
-			goleak.IgnoreTopFunction("github.com/rcrowley/go-metrics.(*meterArbiter).tick"),
-		)
-	})
+func TestMain(m *testing.M) { envtest.Main(m) }
+
+// number is a test's setting in the environment, or def.
+func number(t *testing.T, name string, def int) int {
+	t.Helper()
+	if v := os.Getenv(name); v != "" {
+		n, err := strconv.Atoi(v)
+		must(t, err)
+		return n
+	}
+	return def
 }
 
 const testTimeout = 30 * time.Second

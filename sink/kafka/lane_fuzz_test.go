@@ -2,8 +2,6 @@ package kafka
 
 import (
 	"math/rand/v2"
-	"os"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -84,16 +82,8 @@ func FuzzLane(f *testing.F) {
 
 // TestLaneWalks walks at random. LANE_WALKS makes it longer, LANE_SEED repeats one.
 func TestLaneWalks(t *testing.T) {
-	number := func(name string, def int) int {
-		if v := os.Getenv(name); v != "" {
-			n, err := strconv.Atoi(v)
-			must(t, err)
-			return n
-		}
-		return def
-	}
-	n := number("LANE_WALKS", 500)
-	seed := number("LANE_SEED", int(time.Now().UnixNano()))
+	n := number(t, "LANE_WALKS", 500)
+	seed := number(t, "LANE_SEED", int(time.Now().UnixNano()))
 	t.Logf("LANE_SEED=%d", seed)
 	dice := rand.New(rand.NewPCG(uint64(seed), 2))
 	all := wildRules()

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"os"
-	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -69,16 +67,8 @@ func (st *storm) one(ctx context.Context) {
 // TestStorm publishes through a storm of faults with bad records in between. STORM_RECORDS
 // makes it longer, STORM_SEED repeats one.
 func TestStorm(t *testing.T) {
-	number := func(name string, def int) int {
-		if v := os.Getenv(name); v != "" {
-			n, err := strconv.Atoi(v)
-			must(t, err)
-			return n
-		}
-		return def
-	}
-	n := number("STORM_RECORDS", 60_000)
-	seed := number("STORM_SEED", int(time.Now().UnixNano()))
+	n := number(t, "STORM_RECORDS", 60_000)
+	seed := number(t, "STORM_SEED", int(time.Now().UnixNano()))
 	t.Logf("STORM_SEED=%d", seed)
 
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute+time.Duration(n)*time.Millisecond)

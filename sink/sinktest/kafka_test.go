@@ -13,7 +13,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
-	"go.uber.org/goleak"
 
 	"github.com/cdc-relay/cdc-relay/decode/shape"
 	"github.com/cdc-relay/cdc-relay/internal/devenv"
@@ -23,12 +22,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/sink/sinktest"
 )
 
-func TestMain(m *testing.M) {
-	envtest.Main(m, func() error {
-		// sarama's metrics start one ticker per process and never stop it.
-		return goleak.Find(goleak.IgnoreTopFunction("github.com/rcrowley/go-metrics.(*meterArbiter).tick"))
-	})
-}
+func TestMain(m *testing.M) { envtest.Main(m) }
 
 // limit is a test's patience with the broker.
 const limit = time.Minute

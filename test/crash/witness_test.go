@@ -122,6 +122,20 @@ func repeats(crimes []crime, records []oracle.Record) []int {
 	return counts
 }
 
+// verdict waits until all is published, has the oracle judge the topic and judge what the crimes did,
+// and returns what is in the topic.
+func verdict(t *testing.T, l *lab.Lab, crimes []crime) []oracle.Record {
+	t.Helper()
+	l.Settle()
+	r, got := l.Judge("outbox_events")
+	t.Logf("\n%s", r)
+	if !r.Clean() {
+		t.Errorf("not clean after %d faults", len(crimes))
+	}
+	judge(t, crimes, got)
+	return got
+}
+
 // judge fails for each crime that struck when everything was confirmed, and where records are out of
 // order among themselves, repeats too.
 func judge(t *testing.T, crimes []crime, records []oracle.Record) {
